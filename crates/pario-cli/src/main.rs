@@ -1,0 +1,2 @@
+//! The program `pario`.
+fn main() {}

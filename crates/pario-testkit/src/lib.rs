@@ -1,0 +1,1 @@
+//! Byte oracle, generators and conformance suites for pario.
