@@ -74,9 +74,30 @@ impl ErrorClass {
     const ALL: [ErrorClass; 24] = {
         use ErrorClass::*;
         [
-            Other, Intern, Io, PeerLost, Arg, Count, Type, Amode, File, InfoValue, NotSame,
-            UnsupportedOperation, UnsupportedDatarep, Conversion, RequestActive, NoMemory, BadFile,
-            FileInUse, FileExists, NoSuchFile, Access, ReadOnly, Quota, NoSpace,
+            Other,
+            Intern,
+            Io,
+            PeerLost,
+            Arg,
+            Count,
+            Type,
+            Amode,
+            File,
+            InfoValue,
+            NotSame,
+            UnsupportedOperation,
+            UnsupportedDatarep,
+            Conversion,
+            RequestActive,
+            NoMemory,
+            BadFile,
+            FileInUse,
+            FileExists,
+            NoSuchFile,
+            Access,
+            ReadOnly,
+            Quota,
+            NoSpace,
         ]
     };
 
@@ -217,8 +238,7 @@ impl Error {
         let class = ErrorClass::ALL.get(usize::from(class)).copied().unwrap_or(ErrorClass::Other);
         let mut error = Error::new(class, String::from_utf8_lossy(text));
         error.detail.offset = Some(u64::from_le_bytes(offset)).filter(|&offset| offset != u64::MAX);
-        error.detail.rank =
-            Some(u32::from_le_bytes([a, b, c, d])).filter(|&rank| rank != u32::MAX);
+        error.detail.rank = Some(u32::from_le_bytes([a, b, c, d])).filter(|&rank| rank != u32::MAX);
         error
     }
 }

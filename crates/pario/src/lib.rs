@@ -1,6 +1,10 @@
 //! Parallel I/O for programs that run as many ranks.
 
+pub mod datatype;
 pub mod error;
-pub mod storage;
+mod number;
 
+pub use datatype::{
+    Darray, DarrayDimension, Datatype, Distribution, Element, Elementary, Field, Order,
+};
 pub use error::{Error, ErrorClass, Result};

@@ -1,0 +1,317 @@
+//! Copying between two layouts: the kernels under every pack, unpack, shuffle and sieve.
+//!
+//! Two cursors walk in step. Each step takes the longest stretch in which both sides are strided
+//! (or contiguous) with one block length, and copies it with a loop specialised for that length.
+//!
+//! Cost: one pass over the bytes; per block one load and one store for blocks of 1, 2, 4, 8 and
+//! 16 bytes, a few for the other common sizes up to 64, a `memcpy` for larger ones.
+//!
+//! Unsafe: memory is named by raw spans, because a rank's buffer may be read by other threads
+//! and MPI buffers may lie on both sides of their origin. A [`Span`] carries its bounds, and each
+//! stretch is checked against them before a byte is touched.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::ptr;
+
+use super::cursor::{Chunk, Cursor};
+use super::layout::Layout;
+use crate::number::{narrow, wide};
+
+/// Memory into which the offsets of a layout point.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    /// The address of offset 0; it need not be inside the memory itself.
+    origin: *mut u8,
+    /// The offsets that are inside the memory.
+    reach: Range<i64>,
+}
+
+// SAFETY: a span is an address and bounds; using it is what needs care, and every use is unsafe
+// and says by whom the memory may be touched at that time.
+unsafe impl Send for Span {}
+// SAFETY: as above.
+unsafe impl Sync for Span {}
+
+impl Span {
+    /// The memory of a slice; offset 0 is its first byte. Only for copying from it.
+    pub(crate) fn of(slice: &[u8]) -> Span {
+        Span::at(slice.as_ptr().cast_mut(), 0..wide(slice.len()).cast_signed())
+    }
+
+    /// The memory of a slice; offset 0 is its first byte.
+    pub(crate) fn of_mut(slice: &mut [u8]) -> Span {
+        Span::at(slice.as_mut_ptr(), 0..wide(slice.len()).cast_signed())
+    }
+
+    /// Memory around an address; `reach` are the offsets from it that may be touched.
+    pub(crate) fn at(origin: *mut u8, reach: Range<i64>) -> Span {
+        Span { origin, reach }
+    }
+
+    /// The same memory, seen so that offset `offset` is where offset 0 was.
+    pub(crate) fn based_at(&self, offset: i64) -> Span {
+        let reach = self.reach.start.saturating_add(offset)..self.reach.end.saturating_add(offset);
+        let back = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
+        let origin = match offset >= 0 {
+            true => self.origin.wrapping_sub(back),
+            false => self.origin.wrapping_add(back),
+        };
+        Span { origin, reach }
+    }
+
+    /// Whether a layout stays inside this memory.
+    pub(crate) fn holds(&self, layout: &Layout) -> bool {
+        layout.is_empty() || layout.lower() >= self.reach.start && layout.upper() <= self.reach.end
+    }
+
+    /// The contiguous bytes at an offset.
+    ///
+    /// # Safety
+    /// The memory is alive and nobody writes these bytes for the lifetime that is chosen.
+    pub(crate) unsafe fn bytes<'a>(&self, offset: i64, len: usize) -> &'a [u8] {
+        let start = self.checked(Chunk { offset, len: wide(len), stride: 0, count: 1 });
+        // SAFETY: `checked` found the range inside the span; the caller answers for the rest.
+        unsafe { std::slice::from_raw_parts(start, len) }
+    }
+
+    /// The contiguous bytes at an offset, for writing.
+    ///
+    /// # Safety
+    /// The memory is alive and nobody else touches these bytes for the lifetime that is chosen.
+    pub(crate) unsafe fn bytes_mut<'a>(&self, offset: i64, len: usize) -> &'a mut [u8] {
+        let start = self.checked(Chunk { offset, len: wide(len), stride: 0, count: 1 });
+        // SAFETY: `checked` found the range inside the span; the caller answers for the rest.
+        unsafe { std::slice::from_raw_parts_mut(start, len) }
+    }
+
+    /// The address of a chunk's first block.
+    ///
+    /// # Panics
+    /// If a block of the chunk is not inside the span.
+    fn checked(&self, chunk: Chunk) -> *mut u8 {
+        let last_turn = i128::from(chunk.count.saturating_sub(1)) * i128::from(chunk.stride);
+        let first = i128::from(chunk.offset);
+        let lower = first + last_turn.min(0);
+        let upper = first + last_turn.max(0) + i128::from(chunk.len);
+        assert!(
+            lower >= i128::from(self.reach.start) && upper <= i128::from(self.reach.end),
+            "a copy stays inside its memory: {chunk:?} in {:?}",
+            self.reach
+        );
+        let distance = usize::try_from(chunk.offset.unsigned_abs()).unwrap_or(usize::MAX);
+        match chunk.offset >= 0 {
+            true => self.origin.wrapping_add(distance),
+            false => self.origin.wrapping_sub(distance),
+        }
+    }
+}
+
+/// One side of a copy: where the data bytes from `position` on lie in a span.
+#[derive(Clone, Copy)]
+pub(crate) struct Side<'a> {
+    pub(crate) span: &'a Span,
+    pub(crate) layout: &'a Layout,
+    pub(crate) position: u64,
+}
+
+/// Copies `len` data bytes from one layout to another.
+///
+/// # Safety
+/// Both spans are alive; nobody writes the source bytes and nobody else touches the target bytes
+/// during the call; source and target bytes do not overlap.
+///
+/// # Panics
+/// If a layout leaves its span.
+pub(crate) unsafe fn copy(target: Side<'_>, source: Side<'_>, len: u64) {
+    let mut to = Cursor::new(target.layout, target.position..target.position + len);
+    let mut from = Cursor::new(source.layout, source.position..source.position + len);
+    while let (Some(to_chunk), Some(from_chunk)) = (to.chunk(), from.chunk()) {
+        let (to_chunk, from_chunk) = in_step(to_chunk, from_chunk);
+        let to_start = target.span.checked(to_chunk);
+        let from_start = source.span.checked(from_chunk);
+        // SAFETY: both chunks lie inside their spans (`checked`); the caller answers for the
+        // spans being alive, unshared and apart.
+        unsafe { copy_blocks(to_start, from_start, Stretch::new(to_chunk, from_chunk)) };
+        to.advance(to_chunk.bytes());
+        from.advance(from_chunk.bytes());
+    }
+}
+
+/// Copies `len` data bytes between two slices; the offsets of the layouts are indices.
+pub(crate) fn copy_slices(
+    (target, target_layout, target_position): (&mut [u8], &Layout, u64),
+    (source, source_layout, source_position): (&[u8], &Layout, u64),
+    len: u64,
+) {
+    let (to, from) = (Span::of_mut(target), Span::of(source));
+    let target = Side { span: &to, layout: target_layout, position: target_position };
+    let source = Side { span: &from, layout: source_layout, position: source_position };
+    // SAFETY: the slices are borrowed for this call, one of them exclusively.
+    unsafe { copy(target, source, len) }
+}
+
+/// Cuts two chunks to the same number of blocks of the same length.
+fn in_step(one: Chunk, two: Chunk) -> (Chunk, Chunk) {
+    let len = one.len.min(two.len);
+    // A longer block is a contiguous stretch of several shorter ones.
+    let split = |chunk: Chunk| match chunk.len == len {
+        true => chunk,
+        false => Chunk { len, stride: len.cast_signed(), count: chunk.len / len, ..chunk },
+    };
+    let (one, two) = (split(one), split(two));
+    let count = one.count.min(two.count);
+    (Chunk { count, ..one }, Chunk { count, ..two })
+}
+
+/// What the kernels copy: `count` blocks of `len` bytes, each side at its stride.
+#[derive(Clone, Copy)]
+struct Stretch {
+    len: usize,
+    count: usize,
+    to_stride: isize,
+    from_stride: isize,
+}
+
+impl Stretch {
+    fn new(to: Chunk, from: Chunk) -> Stretch {
+        // These fit: `checked` has found the chunks inside memory.
+        Stretch {
+            len: narrow(to.len),
+            count: narrow(to.count),
+            to_stride: narrow(to.stride.cast_unsigned()).cast_signed(),
+            from_stride: narrow(from.stride.cast_unsigned()).cast_signed(),
+        }
+    }
+}
+
+/// Copies blocks, by a loop for their length.
+///
+/// # Safety
+/// All blocks on both sides are valid, and the two sides do not overlap.
+unsafe fn copy_blocks(to: *mut u8, from: *const u8, stretch: Stretch) {
+    let Stretch { len, count, to_stride, from_stride } = stretch;
+    let packed = len.cast_signed();
+    // SAFETY: passed on from the caller; a packed stretch is one block of `len * count` bytes.
+    unsafe {
+        if count == 1 {
+            return ptr::copy_nonoverlapping(from, to, len);
+        }
+        if to_stride == packed && from_stride == packed {
+            return ptr::copy_nonoverlapping(from, to, len * count);
+        }
+        match len {
+            1 => copy_fixed::<1>(to, from, stretch),
+            2 => copy_fixed::<2>(to, from, stretch),
+            4 => copy_fixed::<4>(to, from, stretch),
+            8 => copy_fixed::<8>(to, from, stretch),
+            12 => copy_fixed::<12>(to, from, stretch),
+            16 => copy_fixed::<16>(to, from, stretch),
+            20 => copy_fixed::<20>(to, from, stretch),
+            24 => copy_fixed::<24>(to, from, stretch),
+            32 => copy_fixed::<32>(to, from, stretch),
+            40 => copy_fixed::<40>(to, from, stretch),
+            48 => copy_fixed::<48>(to, from, stretch),
+            64 => copy_fixed::<64>(to, from, stretch),
+            _ => copy_any(to, from, stretch),
+        }
+    }
+}
+
+/// Copies blocks of a length known to the compiler, which turns each into plain moves.
+///
+/// # Safety
+/// As [`copy_blocks`], with `stretch.len == LEN`.
+unsafe fn copy_fixed<const LEN: usize>(to: *mut u8, from: *const u8, stretch: Stretch) {
+    let (mut to, mut from) = (to.cast::<[u8; LEN]>(), from.cast::<[u8; LEN]>());
+    for _ in 0..stretch.count {
+        // SAFETY: a block of the stretch; arrays of bytes have alignment 1.
+        unsafe { ptr::copy_nonoverlapping(from, to, 1) };
+        to = to.wrapping_byte_offset(stretch.to_stride);
+        from = from.wrapping_byte_offset(stretch.from_stride);
+    }
+}
+
+/// Copies blocks of any length.
+///
+/// # Safety
+/// As [`copy_blocks`].
+unsafe fn copy_any(mut to: *mut u8, mut from: *const u8, stretch: Stretch) {
+    for _ in 0..stretch.count {
+        // SAFETY: a block of the stretch.
+        unsafe { ptr::copy_nonoverlapping(from, to, stretch.len) };
+        to = to.wrapping_offset(stretch.to_stride);
+        from = from.wrapping_offset(stretch.from_stride);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The safe twin: one byte at a time.
+    fn copy_bytewise(
+        (target, target_layout): (&mut [u8], &Layout),
+        (source, source_layout): (&[u8], &Layout),
+        range: Range<u64>,
+    ) {
+        for position in range {
+            let to = usize::try_from(target_layout.offset_of(position)).unwrap();
+            let from = usize::try_from(source_layout.offset_of(position)).unwrap();
+            target[to] = source[from];
+        }
+    }
+
+    fn strided(len: u64, count: u64, gap: i64) -> Layout {
+        Layout::block(3, len).unwrap().repeated(count, len.cast_signed() + gap).unwrap()
+    }
+
+    #[test]
+    fn kernels_agree_with_the_safe_twin() {
+        const SIZE: u64 = 960;
+        let lens = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 16, 20, 24, 30, 32, 40, 48, 60, 64, 80, 96];
+        let layouts: Vec<Layout> = lens
+            .iter()
+            .filter(|&&len| SIZE % len == 0)
+            .flat_map(|&len| [strided(len, SIZE / len, 0), strided(len, SIZE / len, 3)])
+            .collect();
+        let source: Vec<u8> = (0..8192u32).map(|index| (index * 31 % 251) as u8).collect();
+        for one in &layouts {
+            for two in &layouts {
+                for range in [0..SIZE, 1..SIZE - 1, 7..500, 333..334] {
+                    let (mut fast, mut slow) = (vec![0; 8192], vec![0; 8192]);
+                    let len = range.end - range.start;
+                    copy_slices((&mut fast, one, range.start), (&source, two, range.start), len);
+                    copy_bytewise((&mut slow, one), (&source, two), range);
+                    assert_eq!(fast, slow);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn negative_strides_are_walked_backwards() {
+        let backwards = Layout::block(40, 4).unwrap().repeated(11, -4).unwrap();
+        let source: Vec<u8> = (0..44).collect();
+        let mut target = vec![0; 44];
+        let plain = Layout::block(0, 44).unwrap();
+        copy_slices((&mut target, &plain, 0), (&source, &backwards, 0), 44);
+        assert_eq!(target[..8], [40, 41, 42, 43, 36, 37, 38, 39]);
+    }
+
+    #[test]
+    #[should_panic(expected = "stays inside its memory")]
+    fn a_layout_that_leaves_its_memory_is_refused() {
+        let layout = Layout::block(0, 4).unwrap().repeated(3, 8).unwrap();
+        let plain = Layout::block(0, 12).unwrap();
+        copy_slices((&mut [0; 19], &layout, 0), (&[1; 12], &plain, 0), 12);
+    }
+
+    #[test]
+    fn a_moved_span_names_the_same_memory() {
+        let bytes: Vec<u8> = (0..10).collect();
+        let span = Span::of(&bytes).based_at(100);
+        // SAFETY: `bytes` is alive and nobody writes it.
+        assert_eq!(unsafe { span.bytes(103, 2) }, [3, 4]);
+    }
+}

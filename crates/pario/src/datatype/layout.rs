@@ -1,0 +1,577 @@
+//! The normal form of datatypes: which bytes, in which order, as loops instead of lists.
+//!
+//! A [`Layout`] says where each byte of a stream of data lies relative to an origin (a buffer's
+//! address, a view's displacement). It is a tree of three shapes: a contiguous block, a loop
+//! (a body repeated at a constant stride) and a sequence (bodies at listed offsets). A vector of
+//! 25 million blocks is one loop over one block and stays that.
+//!
+//! Building normalises: neighbouring blocks merge, loops whose bodies touch collapse, loops of
+//! loops with one stride become one loop, and repetitions inside sequences become loops again.
+//!
+//! Cost: building is linear in the arguments of the constructor; every question (`size`, the
+//! offset of data byte k, the data bytes below an offset) takes time in the depth of the tree and
+//! the logarithm of its longest sequence, whatever the number of pieces.
+//!
+//! Arithmetic is checked here, when a tree is built: every offset inside a layout fits in an
+//! `i64` and every data position in an `i64` too, so questions need no checks. An overflow is an
+//! error of class `Type`.
+
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorClass, Result};
+
+/// Longest group of neighbours that is searched for repetitions inside a sequence.
+const PERIOD_MAX: usize = 8;
+/// Deepest tree that is accepted from another rank; what constructors build stays far below.
+pub(crate) const DEPTH_MAX: u32 = 200;
+
+/// Where the bytes of a stream of data lie.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Layout {
+    /// Offset of the first data byte.
+    pub(super) origin: i64,
+    pub(super) node: Node,
+}
+
+/// A layout whose first data byte is at offset 0.
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    Block(u64),
+    Tree(Arc<Tree>),
+}
+
+/// A loop or a sequence, with what is known about it.
+#[derive(Debug)]
+pub(super) struct Tree {
+    pub(super) shape: Shape,
+    pub(super) facts: Facts,
+}
+
+#[derive(Debug)]
+pub(super) enum Shape {
+    Loop { count: u64, stride: i64, body: Node },
+    Sequence(Box<[Part]>),
+}
+
+/// One body of a sequence: its offset, and the data position at which it begins.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) offset: i64,
+    pub(super) position: u64,
+    pub(super) node: Node,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    /// Bytes of data.
+    pub(super) size: u64,
+    /// Lowest offset, and the one behind the highest.
+    pub(super) lower: i64,
+    pub(super) upper: i64,
+    /// Offset of the last block in data order.
+    last: i64,
+    /// Number of blocks; neighbouring ones may touch where loops meet.
+    pieces: u64,
+    /// Each block begins where the previous one ended, or later.
+    sorted: bool,
+    /// Each block begins where the previous one began, or later.
+    ascending: bool,
+    depth: u32,
+    fingerprint: u64,
+}
+
+fn overflow() -> Error {
+    Error::new(
+        ErrorClass::Type,
+        "the datatype reaches beyond 2^63 bytes; use smaller counts, strides or displacements",
+    )
+}
+
+fn signed(value: u64) -> Result<i64> {
+    i64::try_from(value).map_err(|_| overflow())
+}
+
+/// Mixes a number into a fingerprint (the finaliser of splitmix64).
+fn mix(seed: u64, value: u64) -> u64 {
+    let mut mixed = seed.rotate_left(25) ^ value.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+impl Node {
+    pub(super) fn facts(&self) -> Facts {
+        match self {
+            Node::Block(len) => Facts {
+                size: *len,
+                lower: 0,
+                upper: len.cast_signed(),
+                last: 0,
+                pieces: u64::from(*len > 0),
+                sorted: true,
+                ascending: true,
+                depth: 0,
+                fingerprint: mix(1, *len),
+            },
+            Node::Tree(tree) => tree.facts,
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Node::Block(len) => *len,
+            Node::Tree(tree) => tree.facts.size,
+        }
+    }
+
+    pub(super) fn block(len: u64) -> Result<Node> {
+        signed(len)?;
+        Ok(Node::Block(len))
+    }
+
+    /// `self` repeated at a stride; `count` and the size of `self` are not zero.
+    pub(super) fn repeat(self, count: u64, stride: i64) -> Result<Node> {
+        if count == 1 {
+            return Ok(self);
+        }
+        if let Node::Block(len) = self
+            && len.cast_signed() == stride
+        {
+            return Node::block(len.checked_mul(count).ok_or_else(overflow)?);
+        }
+        if let Node::Tree(tree) = &self
+            && let Shape::Loop { count: inner, stride: inner_stride, body } = &tree.shape
+            && i128::from(*inner) * i128::from(*inner_stride) == i128::from(stride)
+        {
+            let total = inner.checked_mul(count).ok_or_else(overflow)?;
+            return body.clone().repeat(total, *inner_stride);
+        }
+        let body = self.facts();
+        let size = body.size.checked_mul(count).ok_or_else(overflow)?;
+        signed(size)?;
+        let last_turn = signed(count - 1)?.checked_mul(stride).ok_or_else(overflow)?;
+        let reach = |offset: i64| offset.checked_add(last_turn).ok_or_else(overflow);
+        let span = i128::from(body.upper) - i128::from(body.lower);
+        let facts = Facts {
+            size,
+            lower: body.lower.min(reach(body.lower)?),
+            upper: body.upper.max(reach(body.upper)?),
+            last: reach(body.last)?,
+            pieces: body.pieces.saturating_mul(count),
+            sorted: body.sorted && i128::from(stride) >= span,
+            ascending: body.ascending && stride >= body.last,
+            depth: body.depth + 1,
+            fingerprint: mix(mix(mix(2, count), stride.cast_unsigned()), body.fingerprint),
+        };
+        let shape = Shape::Loop { count, stride, body: self };
+        Ok(Node::Tree(Arc::new(Tree { shape, facts })))
+    }
+
+    /// Bodies one after the other; there are at least two, the first is at offset 0.
+    pub(super) fn sequence(items: Vec<(i64, Node)>) -> Result<Node> {
+        assert!(items.len() >= 2 && items[0].0 == 0, "a sequence begins at its origin");
+        let mut facts = Facts { sorted: true, ascending: true, ..Node::Block(0).facts() };
+        facts.fingerprint = 3;
+        let mut parts = Vec::with_capacity(items.len());
+        for (offset, node) in items {
+            let body = node.facts();
+            let place = |inner: i64| inner.checked_add(offset).ok_or_else(overflow);
+            let (lower, upper) = (place(body.lower)?, place(body.upper)?);
+            let first = parts.is_empty();
+            facts.sorted &= body.sorted && (first || lower >= facts.upper);
+            facts.ascending &= body.ascending && (first || offset >= facts.last);
+            parts.push(Part { offset, position: facts.size, node });
+            facts.size = facts.size.checked_add(body.size).ok_or_else(overflow)?;
+            facts.lower = facts.lower.min(lower);
+            facts.upper = facts.upper.max(upper);
+            facts.last = place(body.last)?;
+            facts.pieces = facts.pieces.saturating_add(body.pieces);
+            facts.depth = facts.depth.max(body.depth + 1);
+            facts.fingerprint =
+                mix(mix(facts.fingerprint, offset.cast_unsigned()), body.fingerprint);
+        }
+        signed(facts.size)?;
+        let shape = Shape::Sequence(parts.into_boxed_slice());
+        Ok(Node::Tree(Arc::new(Tree { shape, facts })))
+    }
+
+    fn offset_of(&self, position: u64) -> i64 {
+        let (mut node, mut position, mut offset) = (self, position, 0);
+        loop {
+            match node {
+                Node::Block(_) => return offset + position.cast_signed(),
+                Node::Tree(tree) => match &tree.shape {
+                    Shape::Loop { stride, body, .. } => {
+                        let turn = position / body.size();
+                        offset += turn.cast_signed() * stride;
+                        position %= body.size();
+                        node = body;
+                    }
+                    Shape::Sequence(parts) => {
+                        let part = &parts[part_at(parts, position)];
+                        offset += part.offset;
+                        position -= part.position;
+                        node = &part.node;
+                    }
+                },
+            }
+        }
+    }
+
+    fn bytes_below(&self, offset: i64) -> u64 {
+        let (mut node, mut offset, mut below) = (self, offset, 0);
+        loop {
+            if offset <= 0 {
+                return below;
+            }
+            match node {
+                Node::Block(len) => return below + offset.cast_unsigned().min(*len),
+                Node::Tree(tree) => match &tree.shape {
+                    Shape::Loop { count, stride, body } => {
+                        let turn = (offset / stride).cast_unsigned();
+                        if turn >= *count {
+                            return below + tree.facts.size;
+                        }
+                        below += turn * body.size();
+                        offset -= turn.cast_signed() * stride;
+                        node = body;
+                    }
+                    Shape::Sequence(parts) => {
+                        let index = parts.partition_point(|part| part.offset < offset);
+                        let part = &parts[index - 1];
+                        below += part.position;
+                        offset -= part.offset;
+                        node = &part.node;
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// Index of the part that holds a data position.
+pub(super) fn part_at(parts: &[Part], position: u64) -> usize {
+    parts.partition_point(|part| part.position <= position) - 1
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Node) -> bool {
+        match (self, other) {
+            (Node::Block(one), Node::Block(two)) => one == two,
+            (Node::Tree(one), Node::Tree(two)) => {
+                Arc::ptr_eq(one, two)
+                    || one.facts.fingerprint == two.facts.fingerprint && one.shape == two.shape
+            }
+            _ => false,
+        }
+    }
+}
+
+impl PartialEq for Shape {
+    fn eq(&self, other: &Shape) -> bool {
+        match (self, other) {
+            (
+                Shape::Loop { count, stride, body },
+                Shape::Loop { count: other_count, stride: other_stride, body: other_body },
+            ) => count == other_count && stride == other_stride && body == other_body,
+            (Shape::Sequence(one), Shape::Sequence(two)) => {
+                let same =
+                    |(one, two): (&Part, &Part)| one.offset == two.offset && one.node == two.node;
+                one.len() == two.len() && one.iter().zip(two.iter()).all(same)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Layout {
+    /// No bytes.
+    pub(crate) fn empty() -> Layout {
+        Layout { origin: 0, node: Node::Block(0) }
+    }
+
+    /// `len` contiguous bytes.
+    pub(crate) fn block(offset: i64, len: u64) -> Result<Layout> {
+        offset.checked_add(signed(len)?).ok_or_else(overflow)?;
+        Ok(Layout { origin: offset, node: Node::block(len)? })
+    }
+
+    /// The same bytes, moved.
+    pub(crate) fn shifted(&self, by: i64) -> Result<Layout> {
+        let facts = self.node.facts();
+        let origin = self.origin.checked_add(by).ok_or_else(overflow)?;
+        origin.checked_add(facts.lower).ok_or_else(overflow)?;
+        origin.checked_add(facts.upper).ok_or_else(overflow)?;
+        Ok(Layout { origin, node: self.node.clone() })
+    }
+
+    /// `count` copies, each `stride` bytes behind the previous one.
+    pub(crate) fn repeated(&self, count: u64, stride: i64) -> Result<Layout> {
+        if count == 0 || self.is_empty() {
+            return Ok(Layout::empty());
+        }
+        let node = self.node.clone().repeat(count, stride)?;
+        Layout { origin: 0, node }.shifted(self.origin)
+    }
+
+    /// Several layouts, one after the other in data order.
+    pub(crate) fn joined(parts: impl IntoIterator<Item = Layout>) -> Result<Layout> {
+        let mut items = Vec::new();
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            append(&mut items, (part.origin, part.node))?;
+        }
+        loop {
+            let before = items.len();
+            items = fold_repetitions(items)?;
+            if items.len() == before {
+                break;
+            }
+        }
+        let Some(origin) = items.first().map(|item| item.0) else {
+            return Ok(Layout::empty());
+        };
+        for item in &mut items {
+            item.0 = item.0.checked_sub(origin).ok_or_else(overflow)?;
+        }
+        let node = match <[(i64, Node); 1]>::try_from(items) {
+            Ok([(_, node)]) => node,
+            Err(items) => Node::sequence(items)?,
+        };
+        Layout { origin: 0, node }.shifted(origin)
+    }
+
+    /// Bytes of data.
+    pub(crate) fn size(&self) -> u64 {
+        self.node.size()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.size() == 0
+    }
+
+    /// Lowest offset of a data byte.
+    pub(crate) fn lower(&self) -> i64 {
+        self.origin + self.node.facts().lower
+    }
+
+    /// Offset behind the highest data byte.
+    pub(crate) fn upper(&self) -> i64 {
+        self.origin + self.node.facts().upper
+    }
+
+    /// Number of contiguous blocks; an upper bound where neighbours touch.
+    pub(crate) fn pieces(&self) -> u64 {
+        self.node.facts().pieces
+    }
+
+    /// Whether blocks come in the order of their offsets and none overlaps another.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.node.facts().sorted
+    }
+
+    /// Whether no block begins before the previous one began.
+    pub(crate) fn is_ascending(&self) -> bool {
+        self.node.facts().ascending
+    }
+
+    /// Whether the bytes are one block.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        matches!(self.node, Node::Block(_))
+    }
+
+    /// Depth of the tree; a block has depth 0.
+    pub(crate) fn depth(&self) -> u32 {
+        self.node.facts().depth
+    }
+
+    /// A number that equal layouts share and different ones almost never do.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        mix(self.node.facts().fingerprint, self.origin.cast_unsigned())
+    }
+
+    /// Offset of data byte `position`, which is less than the size.
+    pub(crate) fn offset_of(&self, position: u64) -> i64 {
+        assert!(position < self.size(), "a data position lies inside its layout");
+        self.origin + self.node.offset_of(position)
+    }
+
+    /// Number of data bytes at offsets below `offset`; the layout is sorted. The data bytes in a
+    /// range of offsets are those from one such number to another.
+    pub(crate) fn bytes_below(&self, offset: i64) -> u64 {
+        debug_assert!(self.is_sorted(), "only sorted layouts can be searched by offset");
+        self.node.bytes_below(offset.saturating_sub(self.origin))
+    }
+}
+
+/// Adds an item behind others, merged with the last one where they touch.
+fn append(items: &mut Vec<(i64, Node)>, item: (i64, Node)) -> Result<()> {
+    if let Some((offset, node)) = items.last_mut()
+        && let Some(merged) = merged((*offset, node), &item)?
+    {
+        *node = merged;
+        return Ok(());
+    }
+    items.push(item);
+    Ok(())
+}
+
+/// One node for two neighbours: two blocks that touch, or a loop and its next turns.
+fn merged(first: (i64, &Node), second: &(i64, Node)) -> Result<Option<Node>> {
+    let distance = i128::from(second.0) - i128::from(first.0);
+    match (first.1, &second.1) {
+        (Node::Block(one), Node::Block(two)) if distance == i128::from(*one) => {
+            Ok(Some(Node::block(one.checked_add(*two).ok_or_else(overflow)?)?))
+        }
+        (Node::Tree(tree), other) => {
+            let Shape::Loop { count, stride, body } = &tree.shape else { return Ok(None) };
+            if distance != i128::from(*count) * i128::from(*stride) {
+                return Ok(None);
+            }
+            let turns = match other {
+                other if other == body => 1,
+                Node::Tree(other) => match &other.shape {
+                    Shape::Loop { count, stride: other_stride, body: other_body }
+                        if stride == other_stride && body == other_body =>
+                    {
+                        *count
+                    }
+                    _ => return Ok(None),
+                },
+                _ => return Ok(None),
+            };
+            let total = count.checked_add(turns).ok_or_else(overflow)?;
+            Ok(Some(body.clone().repeat(total, *stride)?))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Turns repetitions among neighbours into loops.
+///
+/// At each place the group of at most [`PERIOD_MAX`] items is taken whose repetitions cover most
+/// items. Most attempts fail at their first comparison, so this is linear in practice.
+fn fold_repetitions(items: Vec<(i64, Node)>) -> Result<Vec<(i64, Node)>> {
+    let mut folded = Vec::with_capacity(items.len().min(1024));
+    let mut index = 0;
+    while index < items.len() {
+        let rest = &items[index..];
+        let best = (1..=PERIOD_MAX.min(rest.len() / 2))
+            .map(|period| (period, turns(rest, period)))
+            .filter(|&(period, turns)| worth_a_loop(period, turns))
+            .max_by_key(|&(period, turns)| (period * turns, PERIOD_MAX - period));
+        let Some((period, turns)) = best else {
+            append(&mut folded, rest[0].clone())?;
+            index += 1;
+            continue;
+        };
+        let origin = rest[0].0;
+        let stride = rest[period].0 - origin;
+        let body = match period {
+            1 => rest[0].1.clone(),
+            _ => {
+                let place = |(offset, node): &(i64, Node)| (offset - origin, node.clone());
+                Node::sequence(rest[..period].iter().map(place).collect())?
+            }
+        };
+        let turns_wide = u64::try_from(turns).map_err(|_| overflow())?;
+        append(&mut folded, (origin, body.repeat(turns_wide, stride)?))?;
+        index += period * turns;
+    }
+    Ok(folded)
+}
+
+fn worth_a_loop(period: usize, turns: usize) -> bool {
+    match period {
+        1 => turns >= 3,
+        _ => turns >= 2 && period * turns >= 8,
+    }
+}
+
+/// How often the first `period` items come again with a constant shift.
+fn turns(items: &[(i64, Node)], period: usize) -> usize {
+    let Some(stride) = items[period].0.checked_sub(items[0].0) else { return 1 };
+    let repeats = |index: usize| {
+        let (before, after) = (&items[index], &items[index + period]);
+        before.0.checked_add(stride) == Some(after.0) && before.1 == after.1
+    };
+    let matching = (0..items.len() - period).take_while(|&index| repeats(index)).count();
+    matching / period + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(list: &[(i64, u64)]) -> Layout {
+        Layout::joined(list.iter().map(|&(offset, len)| Layout::block(offset, len).unwrap()))
+            .unwrap()
+    }
+
+    #[test]
+    fn touching_blocks_become_one() {
+        let layout = blocks(&[(8, 4), (12, 4), (16, 1)]);
+        assert!(layout.is_contiguous());
+        assert_eq!((layout.lower(), layout.upper(), layout.size()), (8, 17, 9));
+    }
+
+    #[test]
+    fn loops_of_touching_bodies_collapse() {
+        let row = Layout::block(0, 4).unwrap().repeated(10, 4).unwrap();
+        assert!(row.is_contiguous());
+        let nested = Layout::block(0, 4).unwrap().repeated(5, 16).unwrap().repeated(7, 80).unwrap();
+        assert_eq!(nested, Layout::block(0, 4).unwrap().repeated(35, 16).unwrap());
+    }
+
+    #[test]
+    fn progressions_in_lists_become_loops() {
+        let list: Vec<(i64, u64)> = (0..1000).map(|index| (index * 64, 4)).collect();
+        assert_eq!(blocks(&list), Layout::block(0, 4).unwrap().repeated(1000, 64).unwrap());
+        let planes: Vec<(i64, u64)> = (0..20)
+            .flat_map(|plane| (0..30).map(move |row| (plane * 10_000 + row * 100, 8)))
+            .collect();
+        let rows = Layout::block(0, 8).unwrap().repeated(30, 100).unwrap();
+        assert_eq!(blocks(&planes), rows.repeated(20, 10_000).unwrap());
+    }
+
+    #[test]
+    fn repeated_groups_become_loops() {
+        let list: Vec<(i64, u64)> =
+            (0..100).flat_map(|turn| [(turn * 50, 2), (turn * 50 + 10, 4)]).collect();
+        let layout = blocks(&list);
+        assert_eq!(layout, blocks(&list[..2]).repeated(100, 50).unwrap());
+        assert_eq!(layout.depth(), 2);
+    }
+
+    #[test]
+    fn questions_agree_with_a_list() {
+        let body = blocks(&[(3, 2), (9, 5), (20, 1)]);
+        let layout = body.repeated(4, 30).unwrap().repeated(3, 200).unwrap().shifted(7).unwrap();
+        let offsets: Vec<i64> = (0..layout.size()).map(|k| layout.offset_of(k)).collect();
+        assert!(layout.is_sorted() && offsets.windows(2).all(|pair| pair[0] < pair[1]));
+        for offset in -5..layout.upper() + 5 {
+            let below = offsets.iter().filter(|&&other| other < offset).count();
+            assert_eq!(layout.bytes_below(offset), u64::try_from(below).unwrap());
+        }
+        assert_eq!(layout.lower(), offsets[0]);
+        assert_eq!(layout.upper(), offsets[offsets.len() - 1] + 1);
+    }
+
+    #[test]
+    fn order_and_overlap_are_seen() {
+        assert!(!blocks(&[(10, 4), (0, 4)]).is_sorted());
+        assert!(!blocks(&[(0, 4), (2, 4)]).is_sorted());
+        assert!(blocks(&[(0, 4), (2, 4)]).is_ascending());
+        assert!(!Layout::block(0, 8).unwrap().repeated(3, 4).unwrap().is_sorted());
+        assert!(!Layout::block(0, 8).unwrap().repeated(3, -16).unwrap().is_ascending());
+    }
+
+    #[test]
+    fn overflow_is_an_error_of_class_type() {
+        let block = Layout::block(0, 8).unwrap();
+        let class = |result: Result<Layout>| result.unwrap_err().class();
+        assert_eq!(class(block.repeated(u64::MAX, 8)), ErrorClass::Type);
+        assert_eq!(class(block.repeated(2, i64::MAX)), ErrorClass::Type);
+        assert_eq!(class(block.shifted(i64::MAX)), ErrorClass::Type);
+        assert_eq!(class(Layout::block(i64::MAX, 1)), ErrorClass::Type);
+    }
+}

@@ -1,0 +1,13 @@
+//! Conversions between memory lengths and file lengths, the only `as` of the library.
+
+const _: () = assert!(usize::BITS == 64, "pario needs a 64-bit machine");
+
+/// A length in memory as a length in a file.
+pub(crate) const fn wide(len: usize) -> u64 {
+    len as u64
+}
+
+/// A length that has been checked to lie in memory, as one.
+pub(crate) const fn narrow(len: u64) -> usize {
+    len as usize
+}
