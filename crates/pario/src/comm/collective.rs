@@ -1,0 +1,116 @@
+//! What all ranks do together, written once over messages.
+//!
+//! Cost: `all_gather` takes ceil(log2 P) steps of one message each; a rank sends and receives
+//! every contribution once.
+
+use super::{Communicator, Lane, Message, Tag, receive};
+use crate::datatype::wire::{Reader, Writer};
+use crate::error::Result;
+use crate::number::{narrow, wide};
+
+/// Gives every rank the contribution of every rank, in the order of the ranks.
+///
+/// Dissemination: in step s each rank passes all it has to the rank 2^s before it, and takes
+/// what the rank 2^s behind it has.
+pub(crate) async fn all_gather(
+    communicator: &dyn Communicator,
+    call: u64,
+    own: Vec<u8>,
+) -> Result<Vec<Vec<u8>>> {
+    let (rank, size) = (communicator.rank(), communicator.size());
+    let tag = Tag { call, lane: Lane::Control };
+    // Contributions of rank, rank + 1, rank + 2, ... around the circle.
+    let mut known = vec![own];
+    let mut distance = 1;
+    while distance < size {
+        let missing = narrow(u64::from(size)) - known.len();
+        let mut writer = Writer::default();
+        known.iter().take(missing).for_each(|one| writer.text(one));
+        let to = (rank + size - distance) % size;
+        communicator.send(to, tag, Message::from(writer.bytes))?;
+        let message = receive(communicator, (rank + distance) % size, tag).await?;
+        let mut reader = Reader::new(&message.bytes);
+        for _ in 0..missing.min(narrow(u64::from(distance))) {
+            known.push(reader.text()?.to_vec());
+        }
+        reader.finish()?;
+        distance = distance.saturating_mul(2);
+    }
+    known.rotate_right(narrow(u64::from(rank)));
+    Ok(known)
+}
+
+/// Gives every rank what rank 0 has.
+pub(crate) async fn broadcast(
+    communicator: &dyn Communicator,
+    call: u64,
+    own: Vec<u8>,
+) -> Result<Vec<u8>> {
+    let rank = communicator.rank();
+    let tag = Tag { call, lane: Lane::Control };
+    // A binomial tree: the parent is this rank without its lowest bit.
+    let bytes = match rank {
+        0 => own,
+        _ => receive(communicator, rank & (rank - 1), tag).await?.bytes,
+    };
+    let lowest = if rank == 0 { 32 } else { rank.trailing_zeros() };
+    for bit in (0..lowest.min(31)).rev() {
+        let child = rank | 1 << bit;
+        if child < communicator.size() && child != rank {
+            communicator.send(child, tag, Message::from(bytes.clone()))?;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Waits until every rank is here.
+pub(crate) async fn barrier(communicator: &dyn Communicator, call: u64) -> Result<()> {
+    all_gather(communicator, call, Vec::new()).await.map(|_| ())
+}
+
+/// One number from every rank.
+pub(crate) async fn all_gather_number(
+    communicator: &dyn Communicator,
+    call: u64,
+    own: u64,
+) -> Result<Vec<u64>> {
+    let mut writer = Writer::default();
+    writer.unsigned(own);
+    let gathered = all_gather(communicator, call, writer.bytes).await?;
+    gathered.iter().map(|bytes| Reader::new(bytes).unsigned()).collect()
+}
+
+/// Index of a rank in lists that have one entry a rank.
+pub(crate) fn index(rank: u32) -> usize {
+    narrow(u64::from(rank))
+}
+
+/// Rank of an index in lists that have one entry a rank.
+pub(crate) fn rank_of(index: usize) -> u32 {
+    u32::try_from(wide(index)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::Simulated;
+
+    #[test]
+    fn every_rank_learns_every_contribution() {
+        for size in 1..20 {
+            let gathered = Simulated::new(size, u64::from(size)).run(|comm| async move {
+                let own = vec![comm.rank() as u8; index(comm.rank()) % 5];
+                let all = all_gather(&*comm, 0, own).await.unwrap();
+                let shared = broadcast(&*comm, 1, vec![comm.rank() as u8; 3]).await.unwrap();
+                assert_eq!(shared, [0; 3]);
+                barrier(&*comm, 2).await.unwrap();
+                all
+            });
+            for all in gathered {
+                for (rank, one) in all.iter().enumerate() {
+                    assert_eq!(*one, vec![rank as u8; rank % 5]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! How ranks talk to each other. Knows no files.
+//!
+//! A [`Communicator`] is what a transport must offer: messages that never block their sender, a
+//! number that all ranks can add to, and a way to carry work forward. Everything collective is
+//! written once on top of it (`collective`). Three transports live here: [`Solo`] (one rank),
+//! [`Threads`] (ranks are threads of this process) and [`Simulated`] (all ranks in one thread, in
+//! an order that a seed decides).
+//!
+//! Calls that wait are futures. A blocking call drives its future to the end
+//! ([`Communicator::block_on`]); a non-blocking one hands it over ([`Communicator::spawn`]); the
+//! simulator polls all of them in the order it likes. There is no runtime besides these two
+//! methods.
+
+use std::any::Any;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::error::Result;
+
+pub(crate) mod collective;
+mod simulated;
+mod solo;
+mod threads;
+
+pub use simulated::Simulated;
+pub use solo::Solo;
+pub use threads::Threads;
+
+/// Work that goes on while the program does something else.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What messages belong to: a call, and one of its streams.
+///
+/// Messages with the same sender, receiver and tag arrive in the order in which they were sent;
+/// others have no order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tag {
+    /// Number of the collective call on this communicator.
+    pub call: u64,
+    /// Stream inside the call.
+    pub lane: Lane,
+}
+
+/// The streams of messages inside one collective call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Lane {
+    /// Agreements between all ranks.
+    Control,
+    /// Bytes of the users' buffers.
+    Data,
+    /// Answers to data.
+    Answer,
+}
+
+/// What one rank sends to another.
+#[derive(Default)]
+pub struct Message {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Something of the sender's own process. Arrives only where
+    /// [`Communicator::shares_memory`] says so; elsewhere it is dropped on the way.
+    pub shared: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl From<Vec<u8>> for Message {
+    fn from(bytes: Vec<u8>) -> Message {
+        Message { bytes, shared: None }
+    }
+}
+
+/// A group of ranks that can talk to each other.
+///
+/// Every rank has its own value; ranks are numbered from 0. A failure of a peer is an error of
+/// class `PeerLost` in whatever waits for it, on every rank: nobody waits for ever.
+pub trait Communicator: Send + Sync {
+    /// The number of this rank.
+    fn rank(&self) -> u32;
+
+    /// How many ranks there are.
+    fn size(&self) -> u32;
+
+    /// The node on which a rank runs; nodes are numbered from 0 without gaps.
+    fn node(&self, rank: u32) -> u32;
+
+    /// Whether `rank` lives in the same address space.
+    fn shares_memory(&self, rank: u32) -> bool;
+
+    /// A communicator of the same ranks whose messages and counter are apart from those of this
+    /// one. All ranks call it, in the same order; it may wait for them.
+    fn duplicate(&self) -> Result<Arc<dyn Communicator>>;
+
+    /// Sends a message; never waits for the receiver.
+    fn send(&self, to: u32, tag: Tag, message: Message) -> Result<()>;
+
+    /// Takes the next message, or arranges for the waker to be called when there may be one.
+    fn poll_receive(&self, from: u32, tag: Tag, context: &mut Context<'_>)
+    -> Poll<Result<Message>>;
+
+    /// Adds to the number that all ranks of this communicator share; returns the old value.
+    fn counter_add(&self, delta: u64) -> Result<u64>;
+
+    /// Sets the number that all ranks share.
+    fn counter_set(&self, value: u64) -> Result<()>;
+
+    /// Carries a task forward while the program goes on. It may hold this communicator.
+    fn spawn(&self, task: Task);
+
+    /// Carries a task forward until it ends, and waits for that.
+    fn block_on(&self, task: Pin<&mut (dyn Future<Output = ()> + Send)>);
+}
+
+/// Drives a future to its end on a communicator.
+pub(crate) fn block_on<T: Send>(
+    communicator: &dyn Communicator,
+    future: impl Future<Output = T> + Send,
+) -> T {
+    let mut result = None;
+    {
+        let task = pin!(async { result = Some(future.await) });
+        communicator.block_on(task);
+    }
+    let Some(result) = result else { unreachable!("a task that has ended has a result") };
+    result
+}
+
+/// The next message from a rank.
+pub(crate) async fn receive(
+    communicator: &dyn Communicator,
+    from: u32,
+    tag: Tag,
+) -> Result<Message> {
+    std::future::poll_fn(|context| communicator.poll_receive(from, tag, context)).await
+}
+
+/// Lets others go on before the caller does.
+pub(crate) async fn pause() {
+    let mut paused = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut paused, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

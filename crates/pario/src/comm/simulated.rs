@@ -1,0 +1,297 @@
+//! All ranks in one thread, in an order that a seed decides.
+//!
+//! Each rank is a future. A step of the simulation either polls one that can go on or delivers
+//! one message; which, a random number generator decides. The same seed gives the same run, so
+//! that a schedule that breaks something can be repeated.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::collective::{index, rank_of};
+use super::{Communicator, Message, Tag, Task};
+use crate::error::{Error, ErrorClass, Result};
+use crate::number::{narrow, wide};
+
+/// A simulation of ranks.
+///
+/// Rank programs are `async` and use [`File::handle`](crate::File::handle) for files.
+///
+/// ```
+/// use pario::{Communicator, Simulated};
+/// let ranks = Simulated::new(3, 42).run(|comm| async move { comm.rank() });
+/// assert_eq!(ranks, [0, 1, 2]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Simulated {
+    size: u32,
+    seed: u64,
+    share_memory: bool,
+}
+
+impl Simulated {
+    /// `size` ranks, at least one, scheduled by `seed`.
+    pub fn new(size: u32, seed: u64) -> Simulated {
+        Simulated { size: size.max(1), seed, share_memory: false }
+    }
+
+    /// Whether ranks may use each other's memory; by default they send messages.
+    pub fn share_memory(mut self, share: bool) -> Simulated {
+        self.share_memory = share;
+        self
+    }
+
+    /// Runs an asynchronous function on every rank; returns their results in rank order.
+    ///
+    /// # Panics
+    /// If no rank can go on before all have ended: a deadlock.
+    pub fn run<T, F>(&self, function: impl Fn(Arc<dyn Communicator>) -> F) -> Vec<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let world = Arc::new(World::new(self));
+        let results: Vec<Arc<Mutex<Option<T>>>> = (0..self.size).map(|_| Arc::default()).collect();
+        for rank in 0..self.size {
+            let communicator = Arc::new(Rank::new(rank, world.clone(), 0));
+            let (future, slot) = (function(communicator), results[index(rank)].clone());
+            let task = async move {
+                let result = future.await;
+                *lock(&slot) = Some(result);
+            };
+            lock(&world.state).spawned.push(Box::pin(task));
+        }
+        world.run_all(self.seed);
+        let take = |slot: Arc<Mutex<Option<T>>>| lock(&slot).take();
+        results.into_iter().filter_map(take).collect()
+    }
+}
+
+/// What all ranks of a simulation share.
+struct World {
+    size: u32,
+    share_memory: bool,
+    state: Mutex<State>,
+}
+
+/// A stream of messages: exchange, sender, receiver, tag.
+type Channel = (u64, u32, u32, Tag);
+
+#[derive(Default)]
+struct State {
+    random: u64,
+    /// Tasks that have not been polled yet.
+    spawned: Vec<Task>,
+    /// Messages on their way. Sorted, so that choices depend on the seed alone.
+    sent: BTreeMap<Channel, VecDeque<Message>>,
+    arrived: HashMap<Channel, VecDeque<Message>>,
+    waiting: HashMap<Channel, Waker>,
+    exchanges: HashMap<(u64, u64), u64>,
+    counters: HashMap<u64, u64>,
+}
+
+impl State {
+    /// A random number below `limit` (splitmix64).
+    fn below(&mut self, limit: usize) -> usize {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        narrow((mixed ^ (mixed >> 31)) % wide(limit))
+    }
+
+    /// Delivers one of the messages that are first in their channel.
+    fn deliver(&mut self, choice: usize) {
+        let Some(channel) = self.sent.keys().nth(choice).copied() else { return };
+        let Some(queue) = self.sent.get_mut(&channel) else { return };
+        let message = queue.pop_front();
+        if queue.is_empty() {
+            self.sent.remove(&channel);
+        }
+        self.arrived.entry(channel).or_default().extend(message);
+        if let Some(waker) = self.waiting.remove(&channel) {
+            waker.wake();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Ready(AtomicBool);
+
+impl Wake for Ready {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl World {
+    fn new(simulated: &Simulated) -> World {
+        let state = State { random: simulated.seed, ..State::default() };
+        World {
+            size: simulated.size,
+            share_memory: simulated.share_memory,
+            state: Mutex::new(state),
+        }
+    }
+
+    fn run_all(&self, seed: u64) {
+        let mut tasks: Vec<(Task, Arc<Ready>)> = Vec::new();
+        loop {
+            let mut state = lock(&self.state);
+            let fresh = state.spawned.drain(..);
+            tasks.extend(fresh.map(|task| (task, Arc::new(Ready(AtomicBool::new(true))))));
+            if tasks.is_empty() {
+                return;
+            }
+            let is_ready = |task: &(Task, Arc<Ready>)| task.1.0.load(Ordering::Relaxed);
+            let ready: Vec<usize> =
+                (0..tasks.len()).filter(|&number| is_ready(&tasks[number])).collect();
+            let events = ready.len() + state.sent.len();
+            if events == 0 {
+                let waits: Vec<&Channel> = state.waiting.keys().collect();
+                panic!("simulation with seed {seed}: nobody can go on; waiting for {waits:?}");
+            }
+            let choice = state.below(events);
+            let Some(&number) = ready.get(choice) else {
+                state.deliver(choice - ready.len());
+                continue;
+            };
+            drop(state);
+            let (task, flag) = &mut tasks[number];
+            flag.0.store(false, Ordering::Relaxed);
+            let waker = Waker::from(flag.clone());
+            if task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+                drop(tasks.remove(number));
+            }
+        }
+    }
+}
+
+struct Rank {
+    rank: u32,
+    world: Arc<World>,
+    exchange: u64,
+    duplicates: AtomicU64,
+}
+
+impl Rank {
+    fn new(rank: u32, world: Arc<World>, exchange: u64) -> Rank {
+        Rank { rank, world, exchange, duplicates: AtomicU64::new(0) }
+    }
+}
+
+impl Communicator for Rank {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.world.size
+    }
+
+    fn node(&self, _rank: u32) -> u32 {
+        0
+    }
+
+    fn shares_memory(&self, rank: u32) -> bool {
+        self.world.share_memory || rank == self.rank
+    }
+
+    fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
+        let nth = self.duplicates.fetch_add(1, Ordering::Relaxed);
+        let mut state = lock(&self.world.state);
+        let fresh = wide(state.exchanges.len()) + 1;
+        let exchange = *state.exchanges.entry((self.exchange, nth)).or_insert(fresh);
+        Ok(Arc::new(Rank::new(self.rank, self.world.clone(), exchange)))
+    }
+
+    fn send(&self, to: u32, tag: Tag, mut message: Message) -> Result<()> {
+        if !self.shares_memory(to) {
+            message.shared = None;
+        }
+        let channel = (self.exchange, self.rank, to, tag);
+        lock(&self.world.state).sent.entry(channel).or_default().push_back(message);
+        Ok(())
+    }
+
+    fn poll_receive(
+        &self,
+        from: u32,
+        tag: Tag,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Message>> {
+        let channel = (self.exchange, from, self.rank, tag);
+        let mut state = lock(&self.world.state);
+        if let Some(message) = state.arrived.get_mut(&channel).and_then(VecDeque::pop_front) {
+            return Poll::Ready(Ok(message));
+        }
+        state.waiting.insert(channel, context.waker().clone());
+        Poll::Pending
+    }
+
+    fn counter_add(&self, delta: u64) -> Result<u64> {
+        let mut state = lock(&self.world.state);
+        let value = state.counters.entry(self.exchange).or_default();
+        let old = *value;
+        *value = old.checked_add(delta).ok_or_else(|| {
+            Error::new(ErrorClass::Arg, "the shared file pointer would pass 2^64")
+        })?;
+        Ok(old)
+    }
+
+    fn counter_set(&self, value: u64) -> Result<()> {
+        lock(&self.world.state).counters.insert(self.exchange, value);
+        Ok(())
+    }
+
+    fn spawn(&self, task: Task) {
+        lock(&self.world.state).spawned.push(task);
+    }
+
+    fn block_on(&self, _task: Pin<&mut (dyn Future<Output = ()> + Send)>) {
+        let rank = rank_of(index(self.rank));
+        panic!("simulated rank {rank} would block the others: await the call on File::handle");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Lane, collective, pause, receive};
+    use super::*;
+
+    const TAG: Tag = Tag { call: 0, lane: Lane::Data };
+
+    fn order_of_arrival(seed: u64) -> Vec<u32> {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        Simulated::new(6, seed).run(|comm| {
+            let log = log.clone();
+            async move {
+                collective::barrier(&*comm, 0).await.unwrap();
+                pause().await;
+                lock(&log).push(comm.rank());
+            }
+        });
+        let order = lock(&log).clone();
+        order
+    }
+
+    #[test]
+    fn the_seed_decides_the_order() {
+        assert_eq!(order_of_arrival(1), order_of_arrival(1));
+        assert!((2..10).any(|seed| order_of_arrival(seed) != order_of_arrival(1)));
+    }
+
+    #[test]
+    #[should_panic(expected = "nobody can go on")]
+    fn a_deadlock_is_seen() {
+        Simulated::new(2, 0).run(|comm| async move {
+            let _ = receive(&*comm, 1 - comm.rank(), TAG).await;
+        });
+    }
+}

@@ -1,0 +1,423 @@
+//! Ranks as threads of this process.
+//!
+//! Each rank has a mailbox; sending puts a message into the receiver's and wakes it. Ranks can be
+//! spread over pretended nodes, and can be told not to share memory, so that everything that runs
+//! between machines can be run and tested without them.
+//!
+//! A rank that panics, or ends while others wait for it, breaks the whole group: every wait that
+//! would last returns an error of class `PeerLost` that names it.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use super::collective::{index, rank_of};
+use super::{Communicator, Message, Tag, Task};
+use crate::error::{Error, ErrorClass, Result};
+
+/// Starts ranks as threads.
+///
+/// ```
+/// use pario::{Communicator, Threads};
+/// let ranks = Threads::new(4).run(|comm| comm.rank());
+/// assert_eq!(ranks, [0, 1, 2, 3]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Threads {
+    size: u32,
+    nodes: u32,
+    share_memory: bool,
+}
+
+impl Threads {
+    /// `size` ranks, at least one.
+    pub fn new(size: u32) -> Threads {
+        Threads { size: size.max(1), nodes: 1, share_memory: true }
+    }
+
+    /// Pretends that the ranks run on several nodes, each with a range of neighbouring ranks.
+    /// Memory is shared only inside a node.
+    pub fn nodes(mut self, nodes: u32) -> Threads {
+        self.nodes = nodes.clamp(1, self.size);
+        self
+    }
+
+    /// Whether ranks of a node may use each other's memory; if not, they send messages.
+    pub fn share_memory(mut self, share: bool) -> Threads {
+        self.share_memory = share;
+        self
+    }
+
+    /// Runs a function on every rank; returns their results in the order of the ranks.
+    ///
+    /// # Panics
+    /// If a rank panics, after all others have ended.
+    pub fn run<T: Send>(&self, function: impl Fn(Arc<dyn Communicator>) -> T + Sync) -> Vec<T> {
+        let results = self.try_run(function).into_iter();
+        results.map(|result| result.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    }
+
+    /// Runs a function on every rank; a rank that panicked has an error.
+    pub fn try_run<T: Send>(
+        &self,
+        function: impl Fn(Arc<dyn Communicator>) -> T + Sync,
+    ) -> Vec<thread::Result<T>> {
+        let group = Arc::new(Group::new(self));
+        let world = group.exchange(Key { parent: 0, nth: 0 });
+        let function = &function;
+        thread::scope(|scope| {
+            let start = |rank| {
+                let (group, world) = (group.clone(), world.clone());
+                scope.spawn(move || {
+                    let communicator = Arc::new(Rank::new(rank, group.clone(), world));
+                    let result = catch_unwind(AssertUnwindSafe(|| function(communicator)));
+                    match &result {
+                        Ok(_) => group.end(rank),
+                        Err(_) => group.lose(rank, "panicked"),
+                    }
+                    result
+                })
+            };
+            let threads: Vec<_> = (0..self.size).map(start).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(Err)).collect()
+        })
+    }
+}
+
+/// What all ranks share.
+struct Group {
+    nodes: Vec<u32>,
+    share_memory: bool,
+    exchanges: Mutex<HashMap<Key, Arc<Exchange>>>,
+    exchange_count: AtomicU64,
+    fate: Mutex<Fate>,
+}
+
+/// Which ranks have ended, and the first one that broke the group.
+#[derive(Default)]
+struct Fate {
+    ended: Vec<bool>,
+    lost: Option<(u32, &'static str)>,
+}
+
+/// Names an exchange: the nth duplicate of another one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    parent: u64,
+    nth: u64,
+}
+
+/// The mailboxes and the counter of one communicator.
+struct Exchange {
+    id: u64,
+    mailboxes: Vec<Mutex<Mailbox>>,
+    counter: AtomicU64,
+}
+
+#[derive(Default)]
+struct Mailbox {
+    messages: HashMap<(u32, Tag), VecDeque<Message>>,
+    waiting: HashMap<(u32, Tag), Waker>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic elsewhere is reported as a lost rank; the data under these locks stays whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Group {
+    fn new(threads: &Threads) -> Group {
+        let per_node = threads.size.div_ceil(threads.nodes);
+        Group {
+            nodes: (0..threads.size).map(|rank| rank / per_node).collect(),
+            share_memory: threads.share_memory,
+            exchanges: Mutex::default(),
+            exchange_count: AtomicU64::new(1),
+            fate: Mutex::new(Fate { ended: vec![false; index(threads.size)], lost: None }),
+        }
+    }
+
+    /// The exchange of a name; whoever asks first makes it.
+    fn exchange(&self, key: Key) -> Arc<Exchange> {
+        let make = || {
+            Arc::new(Exchange {
+                id: self.exchange_count.fetch_add(1, Ordering::Relaxed),
+                mailboxes: self.nodes.iter().map(|_| Mutex::default()).collect(),
+                counter: AtomicU64::new(0),
+            })
+        };
+        lock(&self.exchanges).entry(key).or_insert_with(make).clone()
+    }
+
+    /// A rank has ended: those who still wait for it will not get anything.
+    fn end(&self, rank: u32) {
+        lock(&self.fate).ended[index(rank)] = true;
+        self.wake_all();
+    }
+
+    /// A rank breaks the group.
+    fn lose(&self, rank: u32, why: &'static str) {
+        lock(&self.fate).lost.get_or_insert((rank, why));
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
+        let exchanges: Vec<Arc<Exchange>> = lock(&self.exchanges).values().cloned().collect();
+        for mailbox in exchanges.iter().flat_map(|exchange| &exchange.mailboxes) {
+            let waiting = std::mem::take(&mut lock(mailbox).waiting);
+            waiting.into_values().for_each(Waker::wake);
+        }
+    }
+
+    /// An error if nothing can come from `from` any more.
+    fn check(&self, from: u32) -> Result<()> {
+        let mut fate = lock(&self.fate);
+        if fate.ended[index(from)] {
+            fate.lost.get_or_insert((from, "has ended"));
+        }
+        match fate.lost {
+            None => Ok(()),
+            Some((rank, why)) => {
+                let text = format!("rank {rank} {why} while others wait for it in a collective");
+                Err(Error::new(ErrorClass::PeerLost, text))
+            }
+        }
+    }
+}
+
+/// One rank's communicator.
+struct Rank {
+    rank: u32,
+    group: Arc<Group>,
+    exchange: Arc<Exchange>,
+    duplicates: AtomicU64,
+    progress: Progress,
+}
+
+impl Rank {
+    fn new(rank: u32, group: Arc<Group>, exchange: Arc<Exchange>) -> Rank {
+        let (duplicates, progress) = (AtomicU64::new(0), Progress::default());
+        Rank { rank, group, exchange, duplicates, progress }
+    }
+}
+
+impl Communicator for Rank {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        rank_of(self.group.nodes.len())
+    }
+
+    fn node(&self, rank: u32) -> u32 {
+        self.group.nodes[index(rank)]
+    }
+
+    fn shares_memory(&self, rank: u32) -> bool {
+        rank == self.rank || self.group.share_memory && self.node(rank) == self.node(self.rank)
+    }
+
+    fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
+        let nth = self.duplicates.fetch_add(1, Ordering::Relaxed);
+        let exchange = self.group.exchange(Key { parent: self.exchange.id, nth });
+        Ok(Arc::new(Rank::new(self.rank, self.group.clone(), exchange)))
+    }
+
+    fn send(&self, to: u32, tag: Tag, mut message: Message) -> Result<()> {
+        if !self.shares_memory(to) {
+            message.shared = None;
+        }
+        let key = (self.rank, tag);
+        let mut mailbox = lock(&self.exchange.mailboxes[index(to)]);
+        mailbox.messages.entry(key).or_default().push_back(message);
+        let waiting = mailbox.waiting.remove(&key);
+        drop(mailbox);
+        if let Some(waker) = waiting {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    fn poll_receive(
+        &self,
+        from: u32,
+        tag: Tag,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Message>> {
+        let key = (from, tag);
+        let mut mailbox = lock(&self.exchange.mailboxes[index(self.rank)]);
+        if let Some(queue) = mailbox.messages.get_mut(&key)
+            && let Some(message) = queue.pop_front()
+        {
+            if queue.is_empty() {
+                mailbox.messages.remove(&key);
+            }
+            return Poll::Ready(Ok(message));
+        }
+        // The mailbox stays locked until the waker is in it: whoever breaks the group after this
+        // check finds the waker.
+        if let Err(error) = self.group.check(from) {
+            drop(mailbox);
+            self.group.wake_all();
+            return Poll::Ready(Err(error.on_rank(self.rank)));
+        }
+        mailbox.waiting.insert(key, context.waker().clone());
+        Poll::Pending
+    }
+
+    fn counter_add(&self, delta: u64) -> Result<u64> {
+        Ok(self.exchange.counter.fetch_add(delta, Ordering::SeqCst))
+    }
+
+    fn counter_set(&self, value: u64) -> Result<()> {
+        self.exchange.counter.store(value, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn spawn(&self, task: Task) {
+        let (group, rank) = (self.group.clone(), self.rank);
+        self.progress.spawn(task, move || group.lose(rank, "panicked"));
+    }
+
+    fn block_on(&self, task: Pin<&mut (dyn Future<Output = ()> + Send)>) {
+        park_until_done(task);
+    }
+}
+
+/// A thread that carries tasks forward, one after the other; started when first needed.
+#[derive(Default)]
+pub(super) struct Progress {
+    queue: Mutex<Option<mpsc::Sender<Job>>>,
+}
+
+type Job = (Task, Box<dyn FnOnce() + Send>);
+
+impl Progress {
+    /// Queues a task; `on_panic` is called if it panics.
+    pub(super) fn spawn(&self, task: Task, on_panic: impl FnOnce() + Send + 'static) {
+        let mut queue = lock(&self.queue);
+        let sender = queue.get_or_insert_with(|| {
+            let (sender, jobs) = mpsc::channel::<Job>();
+            // The thread ends when the communicator is dropped and its jobs are done.
+            thread::spawn(move || {
+                for (mut task, on_panic) in jobs {
+                    let run = AssertUnwindSafe(|| park_until_done(task.as_mut()));
+                    if catch_unwind(run).is_err() {
+                        on_panic();
+                    }
+                }
+            });
+            sender
+        });
+        let sent = sender.send((task, Box::new(on_panic)));
+        assert!(sent.is_ok(), "the progress thread outlives its queue");
+    }
+}
+
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Polls a task until it is done; sleeps in between. Now and then it polls without being woken,
+/// so that a wait can notice how long it lasts.
+pub(super) fn park_until_done(mut task: Pin<&mut (dyn Future<Output = ()> + Send)>) {
+    const NOTICE: Duration = Duration::from_millis(500);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    while task.as_mut().poll(&mut context).is_pending() {
+        thread::park_timeout(NOTICE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Lane, block_on, collective, receive};
+    use super::*;
+
+    const TAG: Tag = Tag { call: 0, lane: Lane::Data };
+
+    #[test]
+    fn messages_of_a_lane_keep_their_order() {
+        Threads::new(3).run(|comm| {
+            let (rank, size) = (comm.rank(), comm.size());
+            for number in 0..100u8 {
+                comm.send((rank + 1) % size, TAG, Message::from(vec![number])).unwrap();
+            }
+            for number in 0..100u8 {
+                let from = (rank + size - 1) % size;
+                let message = block_on(&*comm, receive(&*comm, from, TAG)).unwrap();
+                assert_eq!(message.bytes, [number]);
+            }
+        });
+    }
+
+    #[test]
+    fn a_rank_that_panics_is_named_to_all_others() {
+        let results = Threads::new(5).try_run(|comm| {
+            assert!(comm.rank() != 3, "rank 3 gives up");
+            block_on(&*comm, collective::barrier(&*comm, 0)).unwrap_err()
+        });
+        for (rank, result) in results.into_iter().enumerate() {
+            match result {
+                Ok(error) => {
+                    assert_eq!(error.class(), ErrorClass::PeerLost);
+                    assert!(error.to_string().contains("rank 3 panicked"), "{error}");
+                }
+                Err(_) => assert_eq!(rank, 3),
+            }
+        }
+    }
+
+    #[test]
+    fn a_rank_that_ends_early_is_named() {
+        let errors = Threads::new(4).run(|comm| match comm.rank() {
+            2 => None,
+            _ => Some(block_on(&*comm, collective::barrier(&*comm, 0)).unwrap_err()),
+        });
+        let mut errors = errors.into_iter().flatten();
+        assert!(errors.all(|error| error.to_string().contains("rank 2 has ended")));
+    }
+
+    #[test]
+    fn duplicates_do_not_see_each_others_messages() {
+        Threads::new(2).run(|comm| {
+            let (one, two) = (comm.duplicate().unwrap(), comm.duplicate().unwrap());
+            let peer = 1 - comm.rank();
+            one.send(peer, TAG, Message::from(vec![1])).unwrap();
+            two.send(peer, TAG, Message::from(vec![2])).unwrap();
+            assert_eq!(block_on(&*two, receive(&*two, peer, TAG)).unwrap().bytes, [2]);
+            assert_eq!(block_on(&*one, receive(&*one, peer, TAG)).unwrap().bytes, [1]);
+            one.counter_add(5).unwrap();
+            block_on(&*one, collective::barrier(&*one, 1)).unwrap();
+            assert_eq!(one.counter_add(0).unwrap(), 10);
+            assert_eq!(two.counter_add(0).unwrap(), 0);
+        });
+    }
+
+    #[test]
+    fn a_spawned_task_runs_by_itself() {
+        Threads::new(2).run(|comm| {
+            let peer = 1 - comm.rank();
+            let (sender, done) = mpsc::channel();
+            let held = comm.clone();
+            comm.spawn(Box::pin(async move {
+                let message = receive(&*held, peer, TAG).await.unwrap();
+                sender.send(message.bytes).unwrap();
+            }));
+            comm.send(peer, TAG, Message::from(vec![7])).unwrap();
+            assert_eq!(done.recv().unwrap(), [7]);
+        });
+    }
+}
