@@ -5,6 +5,7 @@
 //! | `construct` | MPI's constructors, each a few lines over the normal form |
 //! | `layout` | the normal form: loops, sequences, blocks; what can be asked of it |
 //! | `cursor` | walking a layout, a strided chunk at a time |
+//! | `slice`, `disjoint` | parts of layouts; whether two share a byte |
 //! | `copy` | copying between two layouts |
 //! | `wire` | layouts as bytes for other ranks |
 //! | `element`, `signature` | elementary types and their `external32` form |
@@ -17,9 +18,11 @@ use crate::number::{narrow, wide};
 mod construct;
 pub(crate) mod copy;
 pub(crate) mod cursor;
+pub(crate) mod disjoint;
 mod element;
 pub(crate) mod layout;
 pub(crate) mod signature;
+mod slice;
 pub(crate) mod wire;
 
 pub use construct::{Darray, DarrayDimension, Distribution, Field, Order};
