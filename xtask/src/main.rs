@@ -1,2 +1,85 @@
-//! Tasks of the project.
-fn main() {}
+//! Tasks of the project: `cargo xtask test` and `cargo xtask style`.
+//!
+//! `test` is the one command that says whether a change is good; continuous integration runs it
+//! and nothing else. It needs no terminal and asks no questions.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+mod source;
+mod steps;
+mod style;
+
+/// Tasks of the project.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Runs all checks and tests; stops at the first failure.
+    Test(TestArguments),
+    /// Checks the manner of the code that neither rustfmt nor clippy checks.
+    Style,
+}
+
+/// How much is tested.
+#[derive(Args)]
+struct TestArguments {
+    /// Number of random programs to compare with the oracle [default: 50000, with --quick 2000].
+    #[arg(long, value_name = "N")]
+    programs: Option<u64>,
+    /// Fewer random programs, for the time between two edits.
+    #[arg(long)]
+    quick: bool,
+    /// Seed of the random programs, as a failed run printed it.
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let root = root();
+    let outcome = match &arguments.task {
+        Task::Test(arguments) => steps::run_all(&root, arguments),
+        Task::Style => style::check(&root),
+    };
+    match outcome {
+        Ok(summary) => {
+            println!("{summary}");
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The top of the repository, one level above this package.
+fn root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_root_holds_the_workspace() {
+        assert!(root().join("xtask/src/main.rs").is_file());
+    }
+}

@@ -1,0 +1,26 @@
+//! The least and the greatest value of every hint that is a number.
+//!
+//! A value outside is ignored and reported. The upper bounds keep a slip of the pen from taking
+//! the memory of a node.
+
+use std::ops::RangeInclusive;
+
+const GIB: u64 = 1 << 30;
+
+/// Bounds of the collective buffer and the sieve buffers. The lower one is small enough to test
+/// many rounds on a small file, and catches a size that was meant in MiB.
+pub const BUFFER_BYTES: RangeInclusive<u64> = 64..=2 * GIB;
+/// Bounds of the stripe size.
+pub const STRIPE_BYTES: RangeInclusive<u64> = 1..=4 * GIB;
+/// Bounds of the number of devices over which a file is striped.
+pub const STRIPING_FACTOR: RangeInclusive<u32> = 1..=1 << 16;
+/// Bounds of the number of aggregators, in all and per node.
+pub const AGGREGATORS: RangeInclusive<u32> = 1..=1 << 20;
+/// Bounds of the smallest file domain.
+pub const DOMAIN_MIN_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
+/// Bounds of the number of phases.
+pub const PHASES: RangeInclusive<u32> = 0..=32;
+/// Bounds of the largest hole that is sieved.
+pub const SIEVE_HOLE_BYTES: RangeInclusive<u64> = 0..=2 * GIB;
+/// Bounds of the patience with a rank that does not arrive: one second to one week.
+pub const COLLECTIVE_WAIT_S: RangeInclusive<u64> = 1..=604_800;

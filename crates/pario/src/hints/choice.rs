@@ -1,0 +1,179 @@
+//! Hints that are a choice between names: [`Strategy`] and [`Switch`].
+//!
+//! Each has one table of names, from which both reading and printing follow.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, ErrorClass, Result};
+
+/// How the bytes of a request move between memory and storage.
+///
+/// ```
+/// use pario::Strategy;
+/// assert_eq!("two-phase".parse::<Strategy>()?, Strategy::TwoPhase);
+/// assert_eq!(Strategy::TwoPhase.to_string(), "two-phase");
+/// # Ok::<(), pario::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// The cheapest of the others, by the cost model.
+    #[default]
+    Auto,
+    /// One storage access per run.
+    Direct,
+    /// Runs batched into vectored storage accesses.
+    List,
+    /// Large storage accesses over runs and holes.
+    Sieve,
+    /// File domains, aggregators and rounds of at most one collective buffer.
+    TwoPhase,
+    /// Everything through one rank.
+    Gather,
+}
+
+impl Strategy {
+    /// All names; those without a strategy are known but cannot be chosen yet.
+    const NAMES: [(&str, Option<Strategy>); 10] = [
+        ("auto", Some(Strategy::Auto)),
+        ("direct", Some(Strategy::Direct)),
+        ("list", Some(Strategy::List)),
+        ("sieve", Some(Strategy::Sieve)),
+        ("two-phase", Some(Strategy::TwoPhase)),
+        ("gather", Some(Strategy::Gather)),
+        ("multi-phase", None),
+        ("inspector-executor", None),
+        ("node", None),
+        ("block", None),
+    ];
+
+    /// The strategies that can be chosen, `Auto` first.
+    pub fn all() -> impl Iterator<Item = Strategy> {
+        Strategy::NAMES.iter().filter_map(|&(_, strategy)| strategy)
+    }
+
+    /// The name by which a hint chooses this strategy.
+    pub fn name(self) -> &'static str {
+        let named = Strategy::NAMES.iter().find(|(_, strategy)| *strategy == Some(self));
+        named.map_or("unnamed", |(name, _)| name)
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Strategy> {
+        let wanted = text.trim();
+        let row = Strategy::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        match row {
+            Some((_, Some(strategy))) => Ok(*strategy),
+            Some((name, None)) => {
+                Err(unusable(format!("the strategy {name} is not available in this version")))
+            }
+            None => {
+                let names: Vec<&str> = Strategy::all().map(Strategy::name).collect();
+                Err(unusable(format!("not a strategy; known are {}", names.join(", "))))
+            }
+        }
+    }
+}
+
+/// Whether a technique is used: always, never, or as pario decides.
+///
+/// ```
+/// use pario::Switch;
+/// assert_eq!("ENABLE".parse::<Switch>()?, Switch::Enable);
+/// assert_eq!("false".parse::<Switch>()?, Switch::Disable);
+/// # Ok::<(), pario::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Switch {
+    /// pario decides.
+    #[default]
+    Automatic,
+    /// Always.
+    Enable,
+    /// Never.
+    Disable,
+}
+
+impl Switch {
+    /// The names that are read; the first one of a value is the one that is printed.
+    const NAMES: [(&str, Switch); 5] = [
+        ("automatic", Switch::Automatic),
+        ("enable", Switch::Enable),
+        ("disable", Switch::Disable),
+        ("true", Switch::Enable),
+        ("false", Switch::Disable),
+    ];
+}
+
+impl fmt::Display for Switch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = Switch::NAMES.iter().find(|(_, switch)| switch == self);
+        formatter.pad(named.map_or("unnamed", |(name, _)| name))
+    }
+}
+
+impl FromStr for Switch {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Switch> {
+        let wanted = text.trim();
+        let row = Switch::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        row.map(|&(_, switch)| switch)
+            .ok_or_else(|| unusable("not one of automatic, enable, disable".to_owned()))
+    }
+}
+
+fn unusable(reason: String) -> Error {
+    Error::new(ErrorClass::InfoValue, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_strategy_is_read_back_from_its_name() {
+        assert_eq!(Strategy::all().next(), Some(Strategy::Auto));
+        assert_eq!(Strategy::all().count(), 6);
+        for strategy in Strategy::all() {
+            assert_eq!(strategy.to_string().parse::<Strategy>().unwrap(), strategy);
+        }
+    }
+
+    #[test]
+    fn a_strategy_of_a_later_version_is_refused_with_a_reason() {
+        for name in ["multi-phase", "inspector-executor", "node", "block"] {
+            let error = name.parse::<Strategy>().unwrap_err();
+            assert_eq!(error.class(), ErrorClass::InfoValue);
+            assert!(error.to_string().contains("not available"), "{error}");
+        }
+        let error = "fast".parse::<Strategy>().unwrap_err();
+        assert!(error.to_string().contains("two-phase"), "{error}");
+    }
+
+    #[test]
+    fn switches_are_read_in_any_case_and_as_truth_values() {
+        let cases = [
+            ("automatic", Switch::Automatic),
+            ("ENABLE", Switch::Enable),
+            (" Disable ", Switch::Disable),
+            ("true", Switch::Enable),
+            ("FALSE", Switch::Disable),
+        ];
+        for (text, switch) in cases {
+            assert_eq!(text.parse::<Switch>().unwrap(), switch);
+            assert_eq!(switch.to_string().parse::<Switch>().unwrap(), switch);
+        }
+        assert!("enabled".parse::<Switch>().is_err());
+    }
+}

@@ -1,0 +1,260 @@
+//! The table of all hints that pario knows: MPI's own, ROMIO's, and those of pario.
+//!
+//! A new hint is a field of [`Hints`] and a row in [`USED`]; reading, printing, reporting and the
+//! way to other ranks follow from the row. A known hint without effect has its reason in
+//! [`IGNORED`].
+
+use std::ops::RangeInclusive;
+
+use super::bounds::{
+    AGGREGATORS, BUFFER_BYTES, COLLECTIVE_WAIT_S, DOMAIN_MIN_BYTES, PHASES, SIEVE_HOLE_BYTES,
+    STRIPE_BYTES, STRIPING_FACTOR,
+};
+use super::parse::{self, Parsed};
+use super::{Hints, Strategy, Switch};
+
+/// What a known name means.
+#[derive(Debug)]
+pub(super) enum Meaning {
+    /// Sets one field or several, each by the name of its key.
+    Sets(&'static [&'static str]),
+    /// Has no effect, for this reason.
+    Nothing(String),
+}
+
+/// What a name means.
+pub(super) fn meaning(name: &str) -> Meaning {
+    if let Some((name, _)) = USED.iter().find(|(key, _)| *key == name) {
+        return Meaning::Sets(std::slice::from_ref(name));
+    }
+    if let Some((_, keys)) = SEVERAL.iter().find(|(key, _)| *key == name) {
+        return Meaning::Sets(keys);
+    }
+    if let Some((_, reason)) = IGNORED.iter().find(|(key, _)| *key == name) {
+        return Meaning::Nothing((*reason).to_owned());
+    }
+    if let Some((_, reason)) = FAMILIES.iter().find(|(prefix, _)| name.starts_with(prefix)) {
+        return Meaning::Nothing((*reason).to_owned());
+    }
+    let useful = USED.iter().map(|(key, _)| *key).chain(SEVERAL.iter().map(|(key, _)| *key));
+    Meaning::Nothing(match parse::nearest(name, useful) {
+        Some(near) => format!("unknown hint; did you mean {near}?"),
+        None => "unknown hint".to_owned(),
+    })
+}
+
+/// A field of [`Hints`] with the form and the bounds of its value.
+pub(super) enum Field {
+    /// A number of bytes.
+    Bytes(fn(&mut Hints) -> &mut u64, RangeInclusive<u64>),
+    /// A number of bytes; 0 leaves it to pario.
+    BytesOrUnset(fn(&mut Hints) -> &mut Option<u64>, RangeInclusive<u64>),
+    /// A number; left to pario until one is given.
+    Count(fn(&mut Hints) -> &mut Option<u32>, RangeInclusive<u32>),
+    /// A number; 0 leaves it to pario.
+    CountOrUnset(fn(&mut Hints) -> &mut Option<u32>, RangeInclusive<u32>),
+    /// A number of seconds.
+    Seconds(fn(&mut Hints) -> &mut u64, RangeInclusive<u64>),
+    /// True or false.
+    Truth(fn(&mut Hints) -> &mut bool),
+    /// A [`Switch`].
+    Choice(fn(&mut Hints) -> &mut Switch),
+    /// A [`Strategy`].
+    Strategy(fn(&mut Hints) -> &mut Strategy),
+    /// ROMIO's list of aggregators.
+    ConfigList(fn(&mut Hints) -> &mut Option<u32>),
+}
+
+impl Field {
+    /// Sets the field from text, or says why not and leaves it as it is.
+    fn set(&self, hints: &mut Hints, text: &str) -> Parsed<()> {
+        let chosen = |error: crate::Error| error.to_string();
+        match self {
+            Field::Bytes(field, bounds) => *field(hints) = parse::bytes(text, bounds.clone())?,
+            Field::BytesOrUnset(field, bounds) => {
+                *field(hints) = parse::bytes_or_unset(text, bounds.clone())?;
+            }
+            Field::Count(field, bounds) => {
+                *field(hints) = Some(parse::count(text, bounds.clone())?);
+            }
+            Field::CountOrUnset(field, bounds) => {
+                *field(hints) = parse::count_or_unset(text, bounds.clone())?;
+            }
+            Field::Seconds(field, bounds) => *field(hints) = parse::seconds(text, bounds.clone())?,
+            Field::Truth(field) => *field(hints) = parse::truth(text)?,
+            Field::Choice(field) => *field(hints) = text.parse().map_err(chosen)?,
+            Field::Strategy(field) => *field(hints) = text.parse().map_err(chosen)?,
+            Field::ConfigList(field) => *field(hints) = Some(parse::aggregators_per_node(text)?),
+        }
+        Ok(())
+    }
+
+    /// The value as text that [`Field::set`] reads back; `None` while it is left to pario and
+    /// there is no text for that.
+    fn get(&self, hints: &Hints) -> Option<String> {
+        // The way to a field is kept once, for writing; a copy serves for reading.
+        let hints = &mut hints.clone();
+        match self {
+            Field::Bytes(field, _) | Field::Seconds(field, _) => Some(field(hints).to_string()),
+            Field::BytesOrUnset(field, _) => Some(field(hints).unwrap_or(0).to_string()),
+            Field::Count(field, _) => field(hints).map(|count| count.to_string()),
+            Field::CountOrUnset(field, _) => Some(field(hints).unwrap_or(0).to_string()),
+            Field::Truth(field) => Some(field(hints).to_string()),
+            Field::Choice(field) => Some(field(hints).to_string()),
+            Field::Strategy(field) => Some(field(hints).to_string()),
+            Field::ConfigList(field) => field(hints).map(parse::config_list),
+        }
+    }
+}
+
+/// Sets the field of a key, or says why not.
+pub(super) fn set(hints: &mut Hints, name: &str, text: &str) -> Parsed<()> {
+    let row = USED.iter().find(|(key, _)| *key == name);
+    row.map_or_else(|| Err("unknown hint".to_owned()), |(_, field)| field.set(hints, text))
+}
+
+/// The keys in effect with their values, in the order of the table.
+pub(super) fn values(hints: &Hints) -> impl Iterator<Item = (&'static str, String)> {
+    USED.iter().filter_map(|(name, field)| Some((*name, field.get(hints)?)))
+}
+
+/// The keys that set a field.
+///
+/// The last row always has a value: a message that was cut short is found out by that.
+static USED: [(&str, Field); 18] = [
+    ("cb_buffer_size", Field::Bytes(|hints| &mut hints.collective_buffer_bytes, BUFFER_BYTES)),
+    ("cb_nodes", Field::Count(|hints| &mut hints.aggregators, AGGREGATORS)),
+    ("cb_config_list", Field::ConfigList(|hints| &mut hints.aggregators_per_node)),
+    ("romio_cb_read", Field::Choice(|hints| &mut hints.collective_read)),
+    ("romio_cb_write", Field::Choice(|hints| &mut hints.collective_write)),
+    ("romio_no_indep_rw", Field::Truth(|hints| &mut hints.no_independent)),
+    ("romio_min_fdomain_size", Field::Bytes(|hints| &mut hints.domain_min_bytes, DOMAIN_MIN_BYTES)),
+    ("ind_rd_buffer_size", Field::Bytes(|hints| &mut hints.sieve_read_buffer_bytes, BUFFER_BYTES)),
+    ("ind_wr_buffer_size", Field::Bytes(|hints| &mut hints.sieve_write_buffer_bytes, BUFFER_BYTES)),
+    ("romio_ds_read", Field::Choice(|hints| &mut hints.sieve_read)),
+    ("romio_ds_write", Field::Choice(|hints| &mut hints.sieve_write)),
+    ("striping_unit", Field::BytesOrUnset(|hints| &mut hints.stripe_bytes, STRIPE_BYTES)),
+    ("striping_factor", Field::CountOrUnset(|hints| &mut hints.striping_factor, STRIPING_FACTOR)),
+    ("pario_strategy", Field::Strategy(|hints| &mut hints.strategy)),
+    ("pario_phases", Field::Count(|hints| &mut hints.phases, PHASES)),
+    ("pario_sieve_hole_bytes", Field::Bytes(|hints| &mut hints.sieve_hole_bytes, SIEVE_HOLE_BYTES)),
+    (
+        "pario_collective_wait_s",
+        Field::Seconds(|hints| &mut hints.collective_wait_s, COLLECTIVE_WAIT_S),
+    ),
+    ("pario_statistics", Field::Truth(|hints| &mut hints.statistics)),
+];
+
+/// Keys that stand for several others.
+static SEVERAL: [(&str, &[&str]); 1] =
+    [("collective_buffering", &["romio_cb_read", "romio_cb_write"])];
+
+const INFORMATION: &str = "for information only; the file sets it, not the caller";
+const NO_FILE_REALMS: &str = "pario has no persistent file realms";
+const PAGE_CACHE: &str = "pario goes through the page cache";
+const LAYOUT: &str = "pario takes the layout of arrays from the views";
+const DEVICES: &str = "pario leaves the choice of devices to the file system";
+
+/// Known keys without effect: ROMIO's first, then those that MPI reserves (MPI-4.1, section
+/// 14.2.8).
+static IGNORED: [(&str, &str); 25] = [
+    ("romio_cb_pfr", NO_FILE_REALMS),
+    ("romio_cb_fr_type", NO_FILE_REALMS),
+    ("romio_cb_fr_types", NO_FILE_REALMS),
+    ("romio_cb_fr_alignment", NO_FILE_REALMS),
+    ("romio_cb_ds_threshold", "pario sieves by the size of the holes; use pario_sieve_hole_bytes"),
+    ("romio_cb_alltoall", "pario chooses the messages of a round by itself"),
+    ("romio_synchronized_flush", "a sync is always made by all ranks"),
+    ("direct_read", PAGE_CACHE),
+    ("direct_write", PAGE_CACHE),
+    ("direct_io", PAGE_CACHE),
+    ("start_iodevice", DEVICES),
+    ("romio_visibility_immediate", INFORMATION),
+    ("romio_filesystem_type", INFORMATION),
+    ("romio_aggregator_list", INFORMATION),
+    ("mpi_memory_alloc_kinds", INFORMATION),
+    ("access_style", "pario sees the accesses themselves"),
+    ("cb_block_size", "pario aligns accesses to the stripes; use striping_unit"),
+    ("chunked", LAYOUT),
+    ("chunked_item", LAYOUT),
+    ("chunked_size", LAYOUT),
+    ("filename", INFORMATION),
+    ("file_perm", "files are created with mode 0666 as limited by the umask"),
+    ("io_node_list", DEVICES),
+    ("num_io_nodes", DEVICES),
+    ("nb_proc", "pario counts the ranks by itself"),
+];
+
+/// Known keys without effect, by the beginning of their names.
+static FAMILIES: [(&str, &str); 5] = [
+    ("romio_lustre_", "pario has no driver of its own for Lustre; use striping_unit"),
+    ("romio_gpfs_", "pario has no driver of its own for GPFS; use striping_unit"),
+    ("romio_pvfs2_", "pario has no driver for PVFS2"),
+    ("romio_daos_", "pario has no driver for DAOS"),
+    ("panfs_", "pario has no driver for PanFS"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_occurs_once() {
+        let used = USED.iter().map(|(name, _)| *name);
+        let others = SEVERAL.iter().map(|(name, _)| *name);
+        let ignored = IGNORED.iter().map(|(name, _)| *name);
+        let names: Vec<&str> = used.chain(others).chain(ignored).collect();
+        let distinct: std::collections::HashSet<&&str> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
+    }
+
+    #[test]
+    fn every_key_sets_its_own_field_and_is_printed_as_it_was_set() {
+        let values = [
+            ("cb_buffer_size", "1048576"),
+            ("cb_nodes", "3"),
+            ("cb_config_list", "*:2"),
+            ("romio_cb_read", "enable"),
+            ("romio_cb_write", "disable"),
+            ("romio_no_indep_rw", "true"),
+            ("romio_min_fdomain_size", "4097"),
+            ("ind_rd_buffer_size", "8192"),
+            ("ind_wr_buffer_size", "16384"),
+            ("romio_ds_read", "disable"),
+            ("romio_ds_write", "enable"),
+            ("striping_unit", "65536"),
+            ("striping_factor", "4"),
+            ("pario_strategy", "sieve"),
+            ("pario_phases", "5"),
+            ("pario_sieve_hole_bytes", "77"),
+            ("pario_collective_wait_s", "9"),
+            ("pario_statistics", "true"),
+        ];
+        assert_eq!(values.map(|(name, _)| name), USED.each_ref().map(|(name, _)| *name));
+        for (name, value) in values {
+            let mut hints = Hints::default();
+            set(&mut hints, name, value).unwrap();
+            let before: Vec<_> = super::values(&Hints::default()).collect();
+            let after = super::values(&hints).filter(|row| !before.contains(row));
+            assert_eq!(after.collect::<Vec<_>>(), [(name, value.to_owned())]);
+        }
+    }
+
+    #[test]
+    fn a_refused_value_leaves_the_field_as_it_was() {
+        for (name, _) in &USED {
+            let mut hints = Hints::default();
+            assert!(set(&mut hints, name, "?").is_err(), "{name}");
+            assert_eq!(hints, Hints::default());
+        }
+    }
+
+    #[test]
+    fn every_default_is_within_its_bounds() {
+        for (name, value) in values(&Hints::default()) {
+            let mut hints = Hints::default();
+            set(&mut hints, name, &value).unwrap();
+            assert_eq!(hints, Hints::default());
+        }
+    }
+}

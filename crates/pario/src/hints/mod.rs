@@ -1,0 +1,273 @@
+//! Hints: tuning from the caller; they never change the result, only the way.
+//!
+//! A hint is a key and a value, both text. Known are MPI's own (MPI-4.1, section 14.2.8), those of
+//! ROMIO, under their names and with their values, and those of pario, which begin with `pario_`.
+//! [`HintSet::resolve`] turns them into [`Hints`], typed and inside their [`bounds`], and into a
+//! [`HintReport`] that says what became of each.
+//!
+//! Precedence, the strongest first:
+//!
+//! 1. the environment (`PARIO_HINTS`, `PARIO_STATS`): as with Cray's `MPICH_MPIIO_HINTS` it is
+//!    there to tune a program without changing it,
+//! 2. the program,
+//! 3. the hint file (`ROMIO_HINTS`): as with ROMIO, a default for programs that say nothing,
+//! 4. the defaults, which are those of ROMIO where it has one.
+//!
+//! Within one source a later value replaces an earlier one. A value that cannot be read or is out
+//! of bounds is never an error: the next weaker one stays, and the report says why. This is the
+//! only place that reads the environment.
+//!
+//! Hazard: ranks may be given different hints, or see different environments. So one rank resolves
+//! them and sends the outcome to the others.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorClass, Result};
+
+pub mod bounds;
+mod choice;
+mod environment;
+mod keys;
+mod parse;
+mod report;
+
+pub use choice::{Strategy, Switch};
+pub use environment::Environment;
+pub use report::{EffectiveHint, HintOrigin, HintReport, IgnoredHint};
+
+use environment::Found;
+use keys::Meaning;
+
+/// The values of all hints in effect, as the rest of pario uses them.
+///
+/// Sizes are `u64` because plans compare them with lengths in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hints {
+    /// Memory that an aggregator fills in one round (`cb_buffer_size`).
+    pub collective_buffer_bytes: u64,
+    /// Number of aggregators (`cb_nodes`); chosen by pario unless set.
+    pub aggregators: Option<u32>,
+    /// Greatest number of aggregators on one node (`cb_config_list`); chosen by pario unless set,
+    /// `u32::MAX` for every rank.
+    pub aggregators_per_node: Option<u32>,
+    /// Whether collective reads go through aggregators (`romio_cb_read`).
+    pub collective_read: Switch,
+    /// Whether collective writes go through aggregators (`romio_cb_write`).
+    pub collective_write: Switch,
+    /// The program promises to make no independent reads and writes (`romio_no_indep_rw`).
+    pub no_independent: bool,
+    /// Smallest file domain of an aggregator (`romio_min_fdomain_size`).
+    pub domain_min_bytes: u64,
+    /// Memory for sieving reads (`ind_rd_buffer_size`).
+    pub sieve_read_buffer_bytes: u64,
+    /// Memory for sieving writes (`ind_wr_buffer_size`).
+    pub sieve_write_buffer_bytes: u64,
+    /// Whether reads are sieved (`romio_ds_read`).
+    pub sieve_read: Switch,
+    /// Whether writes are sieved (`romio_ds_write`).
+    pub sieve_write: Switch,
+    /// Size of a stripe, to which file domains are aligned (`striping_unit`); asked from the
+    /// storage unless set.
+    pub stripe_bytes: Option<u64>,
+    /// Number of devices over which the file is striped (`striping_factor`); asked from the
+    /// storage unless set.
+    pub striping_factor: Option<u32>,
+    /// The way of the bytes (`pario_strategy`).
+    pub strategy: Strategy,
+    /// Number of phases of a multi-phase exchange (`pario_phases`); chosen by pario unless set.
+    pub phases: Option<u32>,
+    /// Larger holes are not sieved (`pario_sieve_hole_bytes`).
+    pub sieve_hole_bytes: u64,
+    /// After so many seconds a waiting rank says on stderr which rank it waits for
+    /// (`pario_collective_wait_s`).
+    pub collective_wait_s: u64,
+    /// Whether the close of a file prints what was done (`pario_statistics`).
+    pub statistics: bool,
+}
+
+impl Default for Hints {
+    fn default() -> Hints {
+        Hints {
+            collective_buffer_bytes: 16 << 20,
+            aggregators: None,
+            aggregators_per_node: None,
+            collective_read: Switch::Automatic,
+            collective_write: Switch::Automatic,
+            no_independent: false,
+            domain_min_bytes: 0,
+            sieve_read_buffer_bytes: 4 << 20,
+            sieve_write_buffer_bytes: 512 << 10,
+            sieve_read: Switch::Automatic,
+            sieve_write: Switch::Automatic,
+            stripe_bytes: None,
+            striping_factor: None,
+            strategy: Strategy::Auto,
+            phases: None,
+            sieve_hole_bytes: 4096,
+            collective_wait_s: 60,
+            statistics: false,
+        }
+    }
+}
+
+impl Hints {
+    /// The hints as bytes for the other ranks; see [`Hints::from_wire`].
+    ///
+    /// They travel as the text that a user would give, one `key=value` a line, so that the
+    /// receiver checks them with the same code.
+    pub(crate) fn to_wire(&self) -> Vec<u8> {
+        let lines = keys::values(self).map(|(name, value)| format!("{name}={value}\n"));
+        lines.collect::<String>().into_bytes()
+    }
+
+    /// The hints that another rank turned into bytes.
+    ///
+    /// # Errors
+    ///
+    /// `Intern` unless the bytes are exactly what [`Hints::to_wire`] makes of the outcome: then
+    /// nothing was lost, repeated, unknown or out of bounds.
+    pub(crate) fn from_wire(wire: &[u8]) -> Result<Hints> {
+        let malformed = || Error::new(ErrorClass::Intern, "a rank sent malformed hints");
+        let text = std::str::from_utf8(wire).map_err(|_| malformed())?;
+        let mut hints = Hints::default();
+        for line in text.lines() {
+            let (name, value) = line.split_once('=').ok_or_else(malformed)?;
+            keys::set(&mut hints, name, value).map_err(|_| malformed())?;
+        }
+        match hints.to_wire() == wire {
+            true => Ok(hints),
+            false => Err(malformed()),
+        }
+    }
+}
+
+/// The hints of a program for one file, in the order in which it gave them.
+///
+/// ```
+/// use pario::{Environment, HintSet, Strategy};
+/// use std::path::Path;
+///
+/// let given = HintSet::new().with("cb_buffer_size", "64M").with("pario_strategy", "two-phase");
+/// let (hints, report) = given.resolve(Path::new("out.dat"), &Environment::default());
+/// assert_eq!(hints.collective_buffer_bytes, 64 << 20);
+/// assert_eq!(hints.strategy, Strategy::TwoPhase);
+/// assert!(report.ignored.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HintSet {
+    given: Vec<(String, String)>,
+}
+
+impl HintSet {
+    /// A program that gives no hints.
+    pub fn new() -> HintSet {
+        HintSet::default()
+    }
+
+    /// Adds a hint.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> HintSet {
+        self.given.push((key.into(), value.into()));
+        self
+    }
+
+    /// The hints as they were given.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.given.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// The values in effect for a file, from these hints, the environment and the defaults, and
+    /// what became of each hint.
+    ///
+    /// `file_name` is compared with the patterns in the environment. The hint file is read here:
+    /// call this on one rank.
+    pub fn resolve(&self, file_name: &Path, environment: &Environment) -> (Hints, HintReport) {
+        let program = Found { hints: self.given.clone(), ignored: Vec::new() };
+        let mut resolution = Resolution::default();
+        resolution.apply(environment.hint_file(), HintOrigin::HintFile);
+        resolution.apply(program, HintOrigin::Program);
+        resolution.apply(environment.hints_for(file_name), HintOrigin::Environment);
+        resolution.finish()
+    }
+}
+
+impl<Key: Into<String>, Value: Into<String>> FromIterator<(Key, Value)> for HintSet {
+    fn from_iter<Pairs: IntoIterator<Item = (Key, Value)>>(pairs: Pairs) -> HintSet {
+        let pairs = pairs.into_iter();
+        HintSet { given: pairs.map(|(key, value)| (key.into(), value.into())).collect() }
+    }
+}
+
+/// The state of [`HintSet::resolve`] between two sources, which come from weak to strong.
+#[derive(Default)]
+struct Resolution {
+    hints: Hints,
+    /// The hints that set a field, at most one for each.
+    accepted: Vec<Accepted>,
+    ignored: Vec<IgnoredHint>,
+}
+
+struct Accepted {
+    /// The key of the field.
+    key: &'static str,
+    /// The hint by which it was set; its name may stand for several keys.
+    name: String,
+    value: String,
+    origin: HintOrigin,
+}
+
+impl Resolution {
+    fn apply(&mut self, found: Found, origin: HintOrigin) {
+        self.ignored.extend(found.ignored);
+        for (name, value) in found.hints {
+            match keys::meaning(&name) {
+                Meaning::Sets(keys) => {
+                    for key in keys {
+                        let (name, value) = (name.clone(), value.clone());
+                        self.set(Accepted { key, name, value, origin });
+                    }
+                }
+                Meaning::Nothing(reason) => {
+                    self.ignored.push(IgnoredHint { name, value, reason, origin });
+                }
+            }
+        }
+    }
+
+    fn set(&mut self, hint: Accepted) {
+        if let Err(reason) = keys::set(&mut self.hints, hint.key, &hint.value) {
+            return self.ignore(hint, reason);
+        }
+        let weaker = self.accepted.iter().position(|accepted| accepted.key == hint.key);
+        if let Some(weaker) = weaker.map(|index| self.accepted.swap_remove(index)) {
+            let reason =
+                format!("overridden by {}={} from the {}", hint.name, hint.value, hint.origin);
+            self.ignore(weaker, reason);
+        }
+        self.accepted.push(hint);
+    }
+
+    /// Reports a hint once, also if it stands for several keys.
+    fn ignore(&mut self, hint: Accepted, reason: String) {
+        let Accepted { name, value, origin, .. } = hint;
+        let ignored = IgnoredHint { name, value, reason, origin };
+        if self.ignored.last() != Some(&ignored) {
+            self.ignored.push(ignored);
+        }
+    }
+
+    fn finish(self) -> (Hints, HintReport) {
+        let origin_of = |key| {
+            let accepted = self.accepted.iter().find(|accepted| accepted.key == key);
+            accepted.map_or(HintOrigin::Default, |accepted| accepted.origin)
+        };
+        let effective = keys::values(&self.hints)
+            .map(|(name, value)| EffectiveHint { name, value, origin: origin_of(name) })
+            .collect();
+        let report = HintReport { effective, ignored: self.ignored };
+        (self.hints, report)
+    }
+}
+
+#[cfg(test)]
+mod tests;

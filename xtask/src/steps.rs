@@ -1,0 +1,189 @@
+//! The steps of `cargo xtask test`, from the quickest to the longest.
+//!
+//! A step that fails ends the run: what follows would only repeat the news.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::TestArguments;
+use crate::style;
+
+const PROGRAMS: u64 = 50_000;
+const PROGRAMS_QUICK: u64 = 2_000;
+
+/// A name for the log, and what to do.
+struct Step {
+    name: &'static str,
+    action: Action,
+}
+
+enum Action {
+    /// Has to end with success.
+    Run(Command),
+    /// Has to end with success and to say on each line that the bytes were right.
+    Bench(Command),
+    /// The checks of [`style`].
+    Style,
+}
+
+/// Runs all steps; the outcome is a line for the end of the log.
+pub(crate) fn run_all(root: &Path, arguments: &TestArguments) -> Result<String, String> {
+    let steps = steps(root, arguments);
+    let count = steps.len();
+    let begin = Instant::now();
+    for (index, step) in steps.into_iter().enumerate() {
+        let label = format!("[{}/{count}] {}", index + 1, step.name);
+        println!("{label} ...");
+        let step_begin = Instant::now();
+        let outcome = run(root, step.action);
+        let elapsed_s = step_begin.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => println!("{label}: ok, {elapsed_s:.1} s"),
+            Err(reason) => return Err(format!("{label}: {reason}, after {elapsed_s:.1} s")),
+        }
+    }
+    Ok(format!("{count} steps passed in {:.1} s", begin.elapsed().as_secs_f64()))
+}
+
+fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
+    let cargo = |words: &str| {
+        let mut command = Command::new(cargo_path());
+        command.args(words.split_whitespace()).current_dir(root).stdin(Stdio::null());
+        command
+    };
+    let step = |name, command| Step { name, action: Action::Run(command) };
+    let programs = arguments.programs.unwrap_or(match arguments.quick {
+        true => PROGRAMS_QUICK,
+        false => PROGRAMS,
+    });
+    let mut test = cargo("test --workspace --release");
+    test.env("PARIO_PROGRAMS", programs.to_string());
+    if let Some(seed) = arguments.seed {
+        test.env("PARIO_SEED", seed.to_string());
+    }
+    let mut doc = cargo("doc --no-deps --workspace --lib");
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    let mut bench = Command::new(target_path(root).join("release/pario"));
+    bench.args(["bench", "--quick", "--json"]).current_dir(root).stdin(Stdio::null());
+    vec![
+        step("format", cargo("fmt --all -- --check")),
+        Step { name: "style", action: Action::Style },
+        step("clippy", cargo("clippy --workspace --all-targets -- -D warnings")),
+        step("build", cargo("build --workspace --release")),
+        step("test", test),
+        step("doc", doc),
+        Step { name: "bench", action: Action::Bench(bench) },
+    ]
+}
+
+fn run(root: &Path, action: Action) -> Result<(), String> {
+    match action {
+        Action::Style => style::check(root).map(|summary| println!("{summary}")),
+        Action::Run(mut command) => {
+            println!("$ {}", shown(&command));
+            let status = command.status().map_err(|error| unstartable(&command, &error))?;
+            succeeded(status)
+        }
+        Action::Bench(mut command) => {
+            println!("$ {}", shown(&command));
+            command.stderr(Stdio::inherit());
+            let output = command.output().map_err(|error| unstartable(&command, &error))?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            print!("{text}");
+            succeeded(output.status)?;
+            verified(&text)
+        }
+    }
+}
+
+fn succeeded(status: std::process::ExitStatus) -> Result<(), String> {
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("failed with {status}")),
+    }
+}
+
+/// Whether a benchmark printed results, each a JSON object that says its bytes were right.
+fn verified(text: &str) -> Result<(), String> {
+    if text.trim().is_empty() {
+        return Err("the benchmark printed no result".to_owned());
+    }
+    let right = |line: &str| {
+        let object = line.starts_with('{') && line.ends_with('}');
+        object && line.replace(' ', "").contains("\"verified\":true")
+    };
+    match text.lines().find(|line| !right(line.trim())) {
+        Some(line) => Err(format!("a result is not verified: {line}")),
+        None => Ok(()),
+    }
+}
+
+fn unstartable(command: &Command, error: &std::io::Error) -> String {
+    format!("cannot start {}: {error}", command.get_program().display())
+}
+
+/// The command as one would type it.
+fn shown(command: &Command) -> String {
+    let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let set = set.map(|(name, value)| format!("{}={:?}", name.display(), value));
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words = std::iter::once(program).chain(command.get_args());
+    let words = words.map(|word| word.display().to_string());
+    set.chain(words).collect::<Vec<String>>().join(" ")
+}
+
+/// The cargo that runs this program, or the one in the path.
+fn cargo_path() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+fn target_path(root: &Path) -> PathBuf {
+    let given = env::var_os("CARGO_TARGET_DIR").filter(|path| !path.is_empty());
+    root.join(given.unwrap_or_else(|| "target".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(quick: bool, programs: Option<u64>, seed: Option<u64>) -> TestArguments {
+        TestArguments { programs, quick, seed }
+    }
+
+    /// What the test step gets in its environment.
+    fn environment(arguments: &TestArguments) -> Vec<(String, String)> {
+        let steps = steps(Path::new("."), arguments);
+        let step = steps.into_iter().find(|step| step.name == "test").unwrap();
+        let Action::Run(command) = step.action else { panic!("tests are run by cargo") };
+        let set = command.get_envs().map(|(name, value)| (name, value.unwrap_or_default()));
+        set.map(|(name, value)| (name.display().to_string(), value.display().to_string())).collect()
+    }
+
+    #[test]
+    fn the_number_of_programs_and_the_seed_reach_the_tests() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let programs = |value| pair("PARIO_PROGRAMS", value);
+        assert_eq!(environment(&arguments(false, None, None)), [programs("50000")]);
+        assert_eq!(environment(&arguments(true, None, None)), [programs("2000")]);
+        let given = environment(&arguments(true, Some(7), Some(9)));
+        assert_eq!(given, [programs("7"), pair("PARIO_SEED", "9")]);
+    }
+
+    #[test]
+    fn a_benchmark_without_verified_results_is_a_failure() {
+        assert!(verified("{\"verified\":true}\n{\"a\":1, \"verified\": true}\n").is_ok());
+        for text in ["", "\n", "{\"verified\":false}", "{}", "verified", "{\"verified\":true}\nx"] {
+            assert!(verified(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_shown_as_one_would_type_it() {
+        let mut command = Command::new("/usr/bin/cargo");
+        command.args(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(shown(&command), "RUSTDOCFLAGS=\"-D warnings\" cargo doc --no-deps");
+    }
+}
