@@ -1,0 +1,424 @@
+//! The memory side of a request: the user's buffer and where its data lies.
+//!
+//! Unsafe: a [`Buffer`] names memory by address, because other threads copy from it and to it
+//! during a collective. The address is valid as long as the [`Source`] or [`Target`] borrows its
+//! slice; an [`Exposure`] hands it to other threads only under a lock that ends first.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::access::Access;
+use crate::datatype::copy::{Side, Span, copy};
+use crate::datatype::layout::Layout;
+use crate::datatype::signature::{Form, Signature};
+use crate::datatype::{Datatype, Elementary};
+use crate::error::{Error, ErrorClass, Result};
+use crate::number::{narrow, wide};
+
+/// Memory with data in it, whoever owns it.
+#[derive(Clone, Debug)]
+pub(crate) struct Buffer {
+    span: Span,
+    layout: Layout,
+    signature: Signature,
+}
+
+impl Buffer {
+    fn new(span: Span, count: u64, datatype: &Datatype) -> Result<Buffer> {
+        let layout = datatype.compiled(Form::Native).tiled(count)?;
+        if !span.holds(&layout) {
+            let text = format!(
+                "{count} values of the datatype touch bytes {}..{}, outside the buffer",
+                layout.lower(),
+                layout.upper()
+            );
+            return Err(Error::new(ErrorClass::Count, text));
+        }
+        Ok(Buffer { span, layout, signature: datatype.signature().repeated(count) })
+    }
+
+    /// Bytes of data.
+    pub(crate) fn len(&self) -> u64 {
+        self.layout.size()
+    }
+
+    pub(crate) fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// Whether no byte of memory is named twice, as far as that can be seen quickly.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.layout.is_sorted()
+    }
+
+    /// The data at some positions, if it is contiguous.
+    ///
+    /// # Safety
+    /// The memory is alive and nobody writes it for the lifetime that is chosen.
+    pub(crate) unsafe fn contiguous<'a>(&self, positions: &Range<u64>) -> Option<&'a [u8]> {
+        let offset = self.contiguous_at(positions)?;
+        // SAFETY: passed on from the caller; the span checks its bounds.
+        Some(unsafe { self.span.bytes(offset, narrow(positions.end - positions.start)) })
+    }
+
+    /// The data at some positions, if it is contiguous, for writing.
+    ///
+    /// # Safety
+    /// The memory is alive and writable, and nobody else touches these bytes for the lifetime
+    /// that is chosen.
+    pub(crate) unsafe fn contiguous_mut<'a>(
+        &self,
+        positions: &Range<u64>,
+    ) -> Option<&'a mut [u8]> {
+        let offset = self.contiguous_at(positions)?;
+        // SAFETY: passed on from the caller; the span checks its bounds.
+        Some(unsafe { self.span.bytes_mut(offset, narrow(positions.end - positions.start)) })
+    }
+
+    fn contiguous_at(&self, positions: &Range<u64>) -> Option<i64> {
+        if positions.is_empty() {
+            return None;
+        }
+        let first = self.layout.offset_of(positions.start);
+        let contiguous = self.layout.is_contiguous() || {
+            let mut cursor =
+                crate::datatype::cursor::Cursor::new(&self.layout, positions.clone());
+            let mut end = first;
+            while let Some(chunk) = cursor.chunk() {
+                if chunk.offset != end || chunk.count > 1 && chunk.stride != chunk.len.cast_signed()
+                {
+                    return None;
+                }
+                end += chunk.bytes().cast_signed();
+                cursor.advance(chunk.bytes());
+            }
+            true
+        };
+        contiguous.then_some(first)
+    }
+
+    /// Copies the data at some positions to consecutive bytes.
+    ///
+    /// # Safety
+    /// The memory is alive and nobody writes it.
+    pub(crate) unsafe fn pack(&self, positions: &Range<u64>, target: &mut [u8]) {
+        let packed = packed(positions);
+        let target = Side { span: &Span::of_mut(target), layout: &packed, position: 0 };
+        // SAFETY: passed on from the caller; `target` is borrowed exclusively.
+        unsafe { copy(target, self.side(positions.start), positions.end - positions.start) }
+    }
+
+    /// Copies consecutive bytes to the data at some positions.
+    ///
+    /// # Safety
+    /// The memory is alive and writable, and nobody else touches these bytes.
+    pub(crate) unsafe fn unpack(&self, positions: &Range<u64>, source: &[u8]) {
+        let packed = packed(positions);
+        let source = Side { span: &Span::of(source), layout: &packed, position: 0 };
+        // SAFETY: passed on from the caller; `source` is borrowed.
+        unsafe { copy(self.side(positions.start), source, positions.end - positions.start) }
+    }
+
+    /// Copies the data at some positions to their places in a window of the file.
+    ///
+    /// # Safety
+    /// The memory is alive and nobody writes it.
+    pub(crate) unsafe fn fill(&self, window: &mut FileWindow<'_>, parcel: Parcel<'_>) {
+        let span = Span::of_mut(window.bytes).based_at(window.offset.cast_signed());
+        let (layout, data) = parcel.access.place(parcel.positions.start);
+        let target = Side { span: &span, layout, position: data };
+        // SAFETY: passed on from the caller; the window is borrowed exclusively.
+        unsafe { copy(target, self.side(parcel.positions.start), parcel.len()) }
+    }
+
+    /// Copies from a window of the file to the data at some positions.
+    ///
+    /// # Safety
+    /// The memory is alive and writable, and nobody else touches these bytes.
+    pub(crate) unsafe fn take(&self, window: &FileWindow<'_>, parcel: Parcel<'_>) {
+        let span = Span::of(window.bytes).based_at(window.offset.cast_signed());
+        let (layout, data) = parcel.access.place(parcel.positions.start);
+        let source = Side { span: &span, layout, position: data };
+        // SAFETY: passed on from the caller; the window is borrowed.
+        unsafe { copy(self.side(parcel.positions.start), source, parcel.len()) }
+    }
+
+    fn side(&self, position: u64) -> Side<'_> {
+        Side { span: &self.span, layout: &self.layout, position }
+    }
+}
+
+/// Positions as a packed stream that begins at the first of them.
+fn packed(positions: &Range<u64>) -> Layout {
+    // The length fits, since the positions are those of a layout.
+    Layout::block(0, positions.end - positions.start).unwrap_or_else(|_| Layout::empty())
+}
+
+/// Some bytes of the file in memory.
+pub(crate) struct FileWindow<'a> {
+    /// File offset of the first byte.
+    pub(crate) offset: u64,
+    pub(crate) bytes: &'a mut [u8],
+}
+
+impl FileWindow<'_> {
+    /// Places consecutive bytes of a parcel in the window.
+    pub(crate) fn unpack(&mut self, parcel: Parcel<'_>, source: &[u8]) {
+        let whole = packed(&(0..wide(source.len())));
+        let span = Span::of_mut(self.bytes).based_at(self.offset.cast_signed());
+        let (layout, data) = parcel.access.place(parcel.positions.start);
+        let target = Side { span: &span, layout, position: data };
+        let source = Side { span: &Span::of(source), layout: &whole, position: 0 };
+        // SAFETY: window and source are borrowed for this call, the window exclusively.
+        unsafe { copy(target, source, parcel.len()) }
+    }
+
+    /// Takes the bytes of a parcel out of the window, one after the other.
+    pub(crate) fn pack(&self, parcel: Parcel<'_>, target: &mut [u8]) {
+        let whole = packed(&(0..wide(target.len())));
+        let span = Span::of(self.bytes).based_at(self.offset.cast_signed());
+        let (layout, data) = parcel.access.place(parcel.positions.start);
+        let source = Side { span: &span, layout, position: data };
+        let target = Side { span: &Span::of_mut(target), layout: &whole, position: 0 };
+        // SAFETY: window and target are borrowed for this call, the target exclusively.
+        unsafe { copy(target, source, parcel.len()) }
+    }
+}
+
+/// Some positions of one rank's request, with where they lie in the file.
+#[derive(Clone)]
+pub(crate) struct Parcel<'a> {
+    pub(crate) access: &'a Access,
+    pub(crate) positions: Range<u64>,
+}
+
+impl Parcel<'_> {
+    pub(crate) fn len(&self) -> u64 {
+        self.positions.end - self.positions.start
+    }
+}
+
+/// A buffer that other threads may copy from or to until it is retracted.
+pub(crate) struct Exposure {
+    buffer: RwLock<Option<Buffer>>,
+}
+
+impl Exposure {
+    pub(crate) fn new(buffer: Buffer) -> Exposure {
+        Exposure { buffer: RwLock::new(Some(buffer)) }
+    }
+
+    /// Lets `action` use the buffer; the owner waits for its end before it retracts.
+    ///
+    /// # Errors
+    /// `PeerLost` if the owner has left the collective.
+    pub(crate) fn with<T>(&self, action: impl FnOnce(&Buffer) -> T) -> Result<T> {
+        let guard = self.buffer.read().unwrap_or_else(PoisonError::into_inner);
+        let gone = || Error::new(ErrorClass::PeerLost, "a rank has left the collective early");
+        guard.as_ref().map(action).ok_or_else(gone)
+    }
+}
+
+/// Retracts an exposure when the owner leaves, however it leaves.
+pub(crate) struct ExposureGuard {
+    exposure: Arc<Exposure>,
+}
+
+impl ExposureGuard {
+    pub(crate) fn new(buffer: Buffer) -> ExposureGuard {
+        ExposureGuard { exposure: Arc::new(Exposure::new(buffer)) }
+    }
+
+    pub(crate) fn share(&self) -> Arc<Exposure> {
+        self.exposure.clone()
+    }
+}
+
+impl Drop for ExposureGuard {
+    fn drop(&mut self) {
+        // Waits for whoever is copying at this moment.
+        *self.exposure.buffer.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Data to write: a slice of numbers, or bytes with a datatype.
+#[derive(Debug)]
+pub struct Source<'a> {
+    pub(crate) buffer: Buffer,
+    lifetime: PhantomData<&'a [u8]>,
+}
+
+/// Room for data to read: a slice of numbers, or bytes with a datatype.
+#[derive(Debug)]
+pub struct Target<'a> {
+    pub(crate) buffer: Buffer,
+    lifetime: PhantomData<&'a mut [u8]>,
+}
+
+fn plain<T: Elementary>(span: Span, len: usize) -> Buffer {
+    let layout = packed(&(0..wide(len * size_of::<T>())));
+    Buffer { span, layout, signature: Signature::element(T::ELEMENT).repeated(wide(len)) }
+}
+
+/// The span of a slice in which index `origin` is offset 0.
+fn span_at(span: &Span, origin: usize) -> Span {
+    span.based_at(-wide(origin).cast_signed())
+}
+
+impl<'a> Source<'a> {
+    /// `count` values of a datatype in `bytes`; offset 0 of the datatype is byte `origin`.
+    ///
+    /// # Errors
+    /// `Count` if a value lies outside `bytes`, `Type` if sizes overflow.
+    pub fn typed(
+        bytes: &'a [u8],
+        origin: usize,
+        count: u64,
+        datatype: &Datatype,
+    ) -> Result<Source<'a>> {
+        let span = span_at(&Span::of(bytes), origin);
+        Ok(Source { buffer: Buffer::new(span, count, datatype)?, lifetime: PhantomData })
+    }
+}
+
+impl<'a> Target<'a> {
+    /// `count` values of a datatype in `bytes`; offset 0 of the datatype is byte `origin`.
+    ///
+    /// # Errors
+    /// `Count` if a value lies outside `bytes`, `Type` if sizes overflow.
+    pub fn typed(
+        bytes: &'a mut [u8],
+        origin: usize,
+        count: u64,
+        datatype: &Datatype,
+    ) -> Result<Target<'a>> {
+        let span = span_at(&Span::of_mut(bytes), origin);
+        Ok(Target { buffer: Buffer::new(span, count, datatype)?, lifetime: PhantomData })
+    }
+}
+
+impl<'a, T: Elementary> From<&'a [T]> for Source<'a> {
+    fn from(slice: &'a [T]) -> Source<'a> {
+        let span = Span::of(bytemuck::cast_slice(slice));
+        Source { buffer: plain::<T>(span, slice.len()), lifetime: PhantomData }
+    }
+}
+
+impl<'a, T: Elementary> From<&'a Vec<T>> for Source<'a> {
+    fn from(slice: &'a Vec<T>) -> Source<'a> {
+        Source::from(slice.as_slice())
+    }
+}
+
+impl<'a, T: Elementary, const LEN: usize> From<&'a [T; LEN]> for Source<'a> {
+    fn from(slice: &'a [T; LEN]) -> Source<'a> {
+        Source::from(slice.as_slice())
+    }
+}
+
+impl<'a, T: Elementary> From<&'a mut [T]> for Target<'a> {
+    fn from(slice: &'a mut [T]) -> Target<'a> {
+        let len = slice.len();
+        let span = Span::of_mut(bytemuck::cast_slice_mut(slice));
+        Target { buffer: plain::<T>(span, len), lifetime: PhantomData }
+    }
+}
+
+impl<'a, T: Elementary> From<&'a mut Vec<T>> for Target<'a> {
+    fn from(slice: &'a mut Vec<T>) -> Target<'a> {
+        Target::from(slice.as_mut_slice())
+    }
+}
+
+impl<'a, T: Elementary, const LEN: usize> From<&'a mut [T; LEN]> for Target<'a> {
+    fn from(slice: &'a mut [T; LEN]) -> Target<'a> {
+        Target::from(slice.as_mut_slice())
+    }
+}
+
+/// A buffer that a non-blocking call takes and gives back at its end.
+pub trait OwnedBuffer: Send + 'static {
+    /// The data to write.
+    ///
+    /// # Errors
+    /// As [`Source::typed`].
+    fn source(&self) -> Result<Source<'_>>;
+
+    /// The room to read into.
+    ///
+    /// # Errors
+    /// As [`Target::typed`].
+    fn target(&mut self) -> Result<Target<'_>>;
+}
+
+impl<T: Elementary> OwnedBuffer for Vec<T> {
+    fn source(&self) -> Result<Source<'_>> {
+        Ok(Source::from(self))
+    }
+
+    fn target(&mut self) -> Result<Target<'_>> {
+        Ok(Target::from(self))
+    }
+}
+
+/// Bytes with a datatype, for non-blocking calls.
+#[derive(Clone, Debug)]
+pub struct Typed {
+    /// The memory.
+    pub bytes: Vec<u8>,
+    /// Index of the datatype's offset 0.
+    pub origin: usize,
+    /// Number of values.
+    pub count: u64,
+    /// Their type.
+    pub datatype: Datatype,
+}
+
+impl OwnedBuffer for Typed {
+    fn source(&self) -> Result<Source<'_>> {
+        Source::typed(&self.bytes, self.origin, self.count, &self.datatype)
+    }
+
+    fn target(&mut self) -> Result<Target<'_>> {
+        Target::typed(&mut self.bytes, self.origin, self.count, &self.datatype)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datatype_that_leaves_the_buffer_is_refused() {
+        let ints = Datatype::vector(3, 1, 2, &Datatype::of::<i32>()).unwrap();
+        let error = Source::typed(&[0; 19], 0, 1, &ints).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Count);
+        assert!(Source::typed(&[0; 20], 0, 1, &ints).is_ok());
+        let before = Datatype::hindexed(&[1], &[-8], &Datatype::of::<i32>()).unwrap();
+        assert!(Source::typed(&[0; 20], 4, 1, &before).is_err());
+        assert!(Source::typed(&[0; 20], 8, 1, &before).is_ok());
+    }
+
+    #[test]
+    fn contiguous_stretches_are_found() {
+        let ints = Datatype::vector(3, 2, 4, &Datatype::of::<i32>()).unwrap();
+        let bytes: Vec<u8> = (0..40).collect();
+        let source = Source::typed(&bytes, 0, 1, &ints).unwrap();
+        // SAFETY: `bytes` is alive and nobody writes it.
+        let stretch = |positions| unsafe { source.buffer.contiguous(&positions) };
+        assert_eq!(stretch(9..16).unwrap(), &bytes[17..24]);
+        assert!(stretch(6..9).is_none());
+    }
+
+    #[test]
+    fn a_retracted_exposure_is_refused() {
+        let bytes = [1u8; 4];
+        let guard = ExposureGuard::new(Source::from(&bytes).buffer);
+        let shared = guard.share();
+        assert_eq!(shared.with(|buffer| buffer.len()).unwrap(), 4);
+        drop(guard);
+        assert_eq!(shared.with(|_| ()).unwrap_err().class(), ErrorClass::PeerLost);
+    }
+}
