@@ -1,1 +1,3 @@
 //! Byte oracle, generators and conformance suites for pario.
+
+pub mod conformance;

@@ -1,0 +1,367 @@
+//! A driver that fails when a test wants it to.
+//!
+//! A test runs a program once for each of its storage calls and lets that one fail: call 1,
+//! call 2, and so on, until a run sees no failure ([`Fault::failures`]). So every place where a
+//! device can fail is visited, without a list of such places.
+//!
+//! What counts as a call: each call of [`Driver`] and [`Storage`] that can fail, which is all but
+//! `capabilities`, in the order in which they begin. A list counts once, however many pieces it
+//! has; to fail inside of it, let bytes move first ([`FaultPlan::moved_bytes`]).
+//!
+//! Short transfers and interruptions are not played here: by the contract of [`Storage`] they end
+//! inside a driver, and nobody above ever sees one.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::sticky::StickySync;
+use super::{
+    Capabilities, Driver, LockGuard, LockRange, OpenMode, Operation, Storage, file_len, memory_len,
+    total_len,
+};
+use crate::error::{Error, Result};
+
+/// Which call fails, and how.
+///
+/// ```
+/// use pario::storage::{FaultPlan, Operation};
+///
+/// const EIO: i32 = 5;
+/// let third_call = FaultPlan::fail_call(3, EIO);
+/// let every_sync = FaultPlan {
+///     counts: |operation| operation == Operation::Sync,
+///     persistent: true,
+///     ..FaultPlan::fail_call(1, EIO)
+/// };
+/// # let _ = (third_call, every_sync);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct FaultPlan {
+    /// The number of the call that fails, from one; with zero none fails.
+    pub call: u64,
+    /// The reason, as a number of the operating system. Neither `EINTR` nor `EAGAIN` make sense:
+    /// drivers do not let them out.
+    pub errno: i32,
+    /// All later calls fail as well, as on a broken device; otherwise only this one.
+    pub persistent: bool,
+    /// How many bytes a failing read or write moves first. It always leaves the last byte undone,
+    /// as a call that has moved everything has not failed.
+    pub moved_bytes: u64,
+    /// Which calls are counted; the others never fail.
+    pub counts: fn(Operation) -> bool,
+}
+
+impl FaultPlan {
+    /// No call fails; all are counted.
+    pub fn none() -> FaultPlan {
+        FaultPlan::fail_call(0, 0)
+    }
+
+    /// The call of this number, from one, fails once, before it moves anything.
+    pub fn fail_call(call: u64, errno: i32) -> FaultPlan {
+        FaultPlan { call, errno, persistent: false, moved_bytes: 0, counts: |_| true }
+    }
+}
+
+/// Wraps a driver and fails calls by plan; clones share the plan and the count.
+///
+/// ```
+/// use pario::{ErrorClass, storage::{Driver, Fault, FaultPlan, Memory, OpenMode}};
+/// use std::{path::Path, sync::Arc};
+///
+/// const ENOSPC: i32 = 28;
+/// let fault = Fault::new(Arc::new(Memory::new()), FaultPlan::fail_call(2, ENOSPC));
+/// let mode = OpenMode { write: true, create: true, ..OpenMode::default() };
+/// let file = fault.open(Path::new("a"), mode)?;
+/// assert_eq!(file.write_at(0, b"abc").unwrap_err().class(), ErrorClass::NoSpace);
+/// assert!(file.write_at(0, b"abc").is_ok());
+/// assert_eq!((fault.calls(), fault.failures()), (3, 1));
+/// # Ok::<(), pario::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Fault {
+    inner: Arc<dyn Driver>,
+    countdown: Arc<Countdown>,
+}
+
+impl Fault {
+    /// Fails calls to `inner` as `plan` says.
+    pub fn new(inner: Arc<dyn Driver>, plan: FaultPlan) -> Fault {
+        let (calls, failures) = (AtomicU64::new(0), AtomicU64::new(0));
+        Fault { inner, countdown: Arc::new(Countdown { plan, calls, failures }) }
+    }
+
+    /// How many calls were counted so far.
+    pub fn calls(&self) -> u64 {
+        self.countdown.calls.load(Ordering::Relaxed)
+    }
+
+    /// How many calls were made to fail so far.
+    pub fn failures(&self) -> u64 {
+        self.countdown.failures.load(Ordering::Relaxed)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Driver for Fault {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn Storage>> {
+        self.countdown.pass(Operation::Open).map_err(|error| error.in_file(path))?;
+        let inner = self.inner.open(path, mode)?;
+        let countdown = Arc::clone(&self.countdown);
+        Ok(Arc::new(Faulty { inner, countdown, synced: StickySync::default() }))
+    }
+
+    fn delete(&self, path: &Path) -> Result<()> {
+        self.countdown.pass(Operation::Delete).map_err(|error| error.in_file(path))?;
+        self.inner.delete(path)
+    }
+}
+
+/// One open file with planned failures.
+struct Faulty {
+    inner: Arc<dyn Storage>,
+    countdown: Arc<Countdown>,
+    synced: StickySync,
+}
+
+impl Faulty {
+    /// How many of `len` bytes move before a planned failure.
+    fn moved_of(&self, len: u64) -> u64 {
+        self.countdown.plan.moved_bytes.min(len.saturating_sub(1))
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Storage for Faulty {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
+        let Err(error) = self.countdown.pass(Operation::Read) else {
+            return self.inner.read_at(offset, target);
+        };
+        let moved = memory_len(self.moved_of(file_len(target.len())));
+        let count = file_len(self.inner.read_at(offset, &mut target[..moved])?);
+        Err(error.at_offset(offset.saturating_add(count)).after_moving(count))
+    }
+
+    fn write_at(&self, offset: u64, source: &[u8]) -> Result<()> {
+        let Err(error) = self.countdown.pass(Operation::Write) else {
+            return self.inner.write_at(offset, source);
+        };
+        let moved = self.moved_of(file_len(source.len()));
+        self.inner.write_at(offset, &source[..memory_len(moved)])?;
+        Err(error.at_offset(offset.saturating_add(moved)).after_moving(moved))
+    }
+
+    fn read_list(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<usize> {
+        let Err(error) = self.countdown.pass(Operation::ReadList) else {
+            return self.inner.read_list(pieces);
+        };
+        let mut left = memory_len(self.moved_of(total_len(pieces)));
+        let offset = first_undone(pieces, left);
+        let mut first: Vec<(u64, &mut [u8])> = Vec::new();
+        for (offset, target) in pieces {
+            let count = left.min(target.len());
+            left -= count;
+            first.push((*offset, &mut target[..count]));
+        }
+        let count = file_len(self.inner.read_list(&mut first)?);
+        Err(error.at_offset(offset).after_moving(count))
+    }
+
+    fn write_list(&self, pieces: &[(u64, &[u8])]) -> Result<()> {
+        let Err(error) = self.countdown.pass(Operation::WriteList) else {
+            return self.inner.write_list(pieces);
+        };
+        let moved = self.moved_of(total_len(pieces));
+        let mut left = memory_len(moved);
+        let offset = first_undone(pieces, left);
+        let mut first: Vec<(u64, &[u8])> = Vec::new();
+        for (offset, source) in pieces {
+            let count = left.min(source.len());
+            left -= count;
+            first.push((*offset, &source[..count]));
+        }
+        self.inner.write_list(&first)?;
+        Err(error.at_offset(offset).after_moving(moved))
+    }
+
+    fn size(&self) -> Result<u64> {
+        self.countdown.pass(Operation::Size)?;
+        self.inner.size()
+    }
+
+    fn set_size(&self, bytes: u64) -> Result<()> {
+        self.countdown.pass(Operation::SetSize)?;
+        self.inner.set_size(bytes)
+    }
+
+    fn preallocate(&self, bytes: u64) -> Result<()> {
+        self.countdown.pass(Operation::Preallocate)?;
+        self.inner.preallocate(bytes)
+    }
+
+    fn sync(&self) -> Result<()> {
+        // Counted also where an earlier failure answers: it is a call of the program.
+        let planned = self.countdown.pass(Operation::Sync);
+        self.synced.run(|| planned.and_then(|()| self.inner.sync()))
+    }
+
+    fn try_lock(&self, lock: LockRange) -> Result<Option<LockGuard>> {
+        self.countdown.pass(Operation::Lock).map_err(|error| error.at_offset(lock.offset))?;
+        self.inner.try_lock(lock)
+    }
+}
+
+/// The offset of the byte at which a list stops after `moved` bytes.
+fn first_undone(pieces: &[(u64, impl AsRef<[u8]>)], mut moved: usize) -> u64 {
+    for (offset, piece) in pieces {
+        let len = piece.as_ref().len();
+        if moved < len {
+            return offset.saturating_add(file_len(moved));
+        }
+        moved -= len;
+    }
+    pieces.first().map_or(0, |(offset, _)| *offset)
+}
+
+/// The plan and how far it has come.
+struct Countdown {
+    plan: FaultPlan,
+    calls: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl Countdown {
+    /// Counts a call; the error if it has to fail.
+    fn pass(&self, operation: Operation) -> Result<()> {
+        if !(self.plan.counts)(operation) {
+            return Ok(());
+        }
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let later = self.plan.persistent && self.plan.call != 0 && number > self.plan.call;
+        if number != self.plan.call && !later {
+            return Ok(());
+        }
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        let text = format!("planned failure of call {number}, {operation:?}");
+        Err(Error::from_errno(&text, self.plan.errno))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorClass;
+    use crate::storage::Memory;
+
+    const CREATE: OpenMode = OpenMode { read: true, write: true, create: true, exclusive: false };
+
+    fn faulty(plan: FaultPlan) -> (Fault, Memory, Arc<dyn Storage>) {
+        let memory = Memory::new();
+        let fault = Fault::new(Arc::new(memory.clone()), plan);
+        let file = fault.open(Path::new("a"), CREATE).unwrap();
+        (fault, memory, file)
+    }
+
+    /// Makes every counted call once; returns how many of them failed.
+    fn program(driver: &dyn Driver) -> usize {
+        let path = Path::new("a");
+        let Ok(file) = driver.open(path, CREATE) else { return 1 };
+        let lock = LockRange { offset: 0, len: 1, exclusive: true };
+        [
+            file.write_at(0, b"abcd").is_err(),
+            file.write_list(&[(9, b"e")]).is_err(),
+            file.read_at(0, &mut [0; 4]).is_err(),
+            file.read_list(&mut [(0, &mut [0; 4])]).is_err(),
+            file.size().is_err(),
+            file.set_size(20).is_err(),
+            file.preallocate(30).is_err(),
+            file.sync().is_err(),
+            file.try_lock(lock).is_err(),
+            driver.delete(path).is_err(),
+        ]
+        .into_iter()
+        .filter(|&failed| failed)
+        .count()
+    }
+
+    #[test]
+    fn every_call_can_be_made_to_fail_alone() {
+        let mut visited = 0;
+        loop {
+            let plan = FaultPlan::fail_call(visited + 1, libc::EIO);
+            let fault = Fault::new(Arc::new(Memory::new()), plan);
+            let failed = program(&fault);
+            assert_eq!(file_len(failed), fault.failures());
+            if failed == 0 {
+                break;
+            }
+            visited += 1;
+        }
+        assert_eq!(visited, 11);
+    }
+
+    #[test]
+    fn plan_without_faults_only_counts() {
+        let fault = Fault::new(Arc::new(Memory::new()), FaultPlan::none());
+        assert_eq!((program(&fault), fault.calls(), fault.failures()), (0, 11, 0));
+    }
+
+    #[test]
+    fn persistent_fault_goes_on() {
+        let plan = FaultPlan { persistent: true, ..FaultPlan::fail_call(4, libc::EIO) };
+        let fault = Fault::new(Arc::new(Memory::new()), plan);
+        assert_eq!((program(&fault), fault.failures()), (8, 8));
+    }
+
+    #[test]
+    fn failed_write_tells_what_moved() {
+        let counts: fn(Operation) -> bool = Operation::writes;
+        let plan = FaultPlan { counts, moved_bytes: 2, ..FaultPlan::fail_call(1, libc::EDQUOT) };
+        let (_, memory, file) = faulty(plan);
+        let error = file.write_at(10, b"abc").unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Quota);
+        assert_eq!((error.moved(), error.offset()), (2, Some(12)));
+        assert_eq!(memory.contents("a").unwrap()[10..], *b"ab");
+    }
+
+    #[test]
+    fn list_fails_in_the_middle_of_a_piece() {
+        let plan = FaultPlan { moved_bytes: 5, ..FaultPlan::fail_call(2, libc::ENOSPC) };
+        let (_, memory, file) = faulty(plan);
+        let error = file.write_list(&[(0, b"abc"), (10, b"def"), (20, b"ghi")]).unwrap_err();
+        assert_eq!((error.moved(), error.offset()), (5, Some(12)));
+        assert_eq!(memory.contents("a").unwrap(), b"abc\0\0\0\0\0\0\0de");
+
+        let (_, memory, file) = faulty(plan);
+        memory.put("a", b"abcdefghij");
+        let (mut first, mut second) = ([0; 4], [0; 4]);
+        let error = file.read_list(&mut [(0, &mut first), (6, &mut second)]).unwrap_err();
+        assert_eq!((error.moved(), error.offset()), (5, Some(7)));
+        assert_eq!((first, second), (*b"abcd", *b"g\0\0\0"));
+    }
+
+    #[test]
+    fn failing_call_never_moves_everything() {
+        let plan = FaultPlan { moved_bytes: u64::MAX, ..FaultPlan::fail_call(2, libc::EIO) };
+        let (_, memory, file) = faulty(plan);
+        assert_eq!(file.write_at(0, b"abc").unwrap_err().moved(), 2);
+        assert_eq!(memory.contents("a").unwrap(), b"ab");
+        let (_, _, file) = faulty(plan);
+        assert_eq!(file.write_list(&[]).unwrap_err().moved(), 0);
+    }
+
+    #[test]
+    fn failed_sync_is_sticky_for_its_open_only() {
+        let (fault, _, file) = faulty(FaultPlan::fail_call(2, libc::EIO));
+        for _ in 0..3 {
+            assert_eq!(file.sync().unwrap_err().class(), ErrorClass::Io);
+        }
+        assert!(fault.open(Path::new("a"), CREATE).unwrap().sync().is_ok());
+        assert_eq!(fault.failures(), 1);
+    }
+}
