@@ -1,0 +1,117 @@
+//! One outcome out of each rank's own.
+//!
+//! Every rank contributes its error, if it has one. All return the same one: of the greatest
+//! (most specific) class, from the lowest rank that has it, with that rank's text.
+
+use crate::comm::Communicator;
+use crate::comm::collective::{all_gather, rank_of};
+use crate::datatype::wire::{Reader, Writer};
+use crate::error::{Error, Result};
+
+use super::Outcome;
+
+/// What one rank says at the end: how far its storage got, and its error.
+pub(super) struct Report {
+    pub(super) reached: u64,
+    pub(super) error: Option<Error>,
+}
+
+impl Report {
+    fn to_wire(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.unsigned(self.reached);
+        writer.text(&self.error.as_ref().map(Error::to_wire).unwrap_or_default());
+        writer.bytes
+    }
+
+    fn from_wire(wire: &[u8]) -> Result<Report> {
+        let mut reader = Reader::new(wire);
+        let reached = reader.unsigned()?;
+        let error = reader.text()?;
+        let error = (!error.is_empty()).then(|| Error::from_wire(error));
+        Ok(Report { reached, error })
+    }
+}
+
+/// Exchanges the reports of all ranks; returns how far each one got, and the agreed error.
+pub(super) async fn reports(
+    communicator: &dyn Communicator,
+    call: u64,
+    own: Report,
+) -> Result<(Vec<u64>, Option<Error>)> {
+    let own = Report { error: own.error.map(|error| error.on_rank(communicator.rank())), ..own };
+    let gathered = all_gather(communicator, call, own.to_wire()).await?;
+    let mut reached = Vec::with_capacity(gathered.len());
+    let mut errors = Vec::with_capacity(gathered.len());
+    for wire in gathered {
+        let report = Report::from_wire(&wire)?;
+        reached.push(report.reached);
+        errors.push(report.error);
+    }
+    Ok((reached, most_specific(errors)))
+}
+
+/// The error that all ranks report.
+pub(crate) fn most_specific(errors: Vec<Option<Error>>) -> Option<Error> {
+    let mut agreed: Option<Error> = None;
+    for (index, error) in errors.into_iter().enumerate() {
+        let Some(error) = error.map(|error| error.on_rank(rank_of(index))) else { continue };
+        if agreed.as_ref().is_none_or(|agreed| error.class() > agreed.class()) {
+            agreed = Some(error);
+        }
+    }
+    agreed
+}
+
+/// Makes the outcome of a rank that of all ranks; the bytes stay its own.
+pub(super) async fn agree(
+    communicator: &dyn Communicator,
+    call: u64,
+    own: Outcome,
+) -> Result<Outcome> {
+    let report = Report { reached: 0, error: own.error };
+    let (_, error) = reports(communicator, call, report).await?;
+    Ok(Outcome { moved: own.moved, error })
+}
+
+/// Makes the result of a rank that of all ranks: an error if anybody has one.
+pub(crate) async fn agree_on<T>(
+    communicator: &dyn Communicator,
+    call: u64,
+    own: Result<T>,
+) -> Result<T> {
+    let (value, error) = match own {
+        Ok(value) => (Some(value), None),
+        Err(error) => (None, Some(error)),
+    };
+    let (_, agreed) = reports(communicator, call, Report { reached: 0, error }).await?;
+    match (value, agreed) {
+        (Some(value), None) => Ok(value),
+        (_, Some(error)) => Err(error),
+        (None, None) => unreachable!("a rank's own error is among the reports"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::Simulated;
+    use crate::error::ErrorClass;
+
+    #[test]
+    fn all_ranks_get_the_most_specific_error() {
+        let errors = Simulated::new(5, 9).run(|comm| async move {
+            let own = match comm.rank() {
+                1 => Err(Error::new(ErrorClass::Io, "vague")),
+                3 => Err(Error::new(ErrorClass::NoSpace, "full")),
+                4 => Err(Error::new(ErrorClass::NoSpace, "also full")),
+                _ => Ok(()),
+            };
+            agree_on(&*comm, 0, own).await.unwrap_err()
+        });
+        for error in errors {
+            assert_eq!((error.class(), error.rank()), (ErrorClass::NoSpace, Some(3)));
+            assert_eq!(error.to_string(), "full (rank 3)");
+        }
+    }
+}

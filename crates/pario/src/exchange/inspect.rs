@@ -1,0 +1,227 @@
+//! Before the rounds: the ranks tell each other what they ask for, and all make the same plan.
+//!
+//! A regular access is some tens of bytes and goes to every rank; each then computes everybody's
+//! share of every window by itself, so that no offset is ever sent. An irregular one (a long list)
+//! stays where it is, and each aggregator gets only the part that lies in its domain.
+//!
+//! Cost: one all-gather; for each irregular rank one message to each aggregator.
+
+use crate::access::Access;
+use crate::comm::collective::{all_gather, index, rank_of};
+use crate::comm::{Communicator, Lane, Message, Tag, receive};
+use crate::datatype::disjoint::disjoint;
+use crate::datatype::wire::{Reader, Writer};
+use crate::error::{Error, ErrorClass, Result};
+use crate::hints::Hints;
+use crate::plan::{Direction, FileFacts, Plan, Planning, Shuffled, Steps, Summary};
+
+use super::Prepared;
+use super::agree::most_specific;
+
+/// Accesses up to this size are sent to every rank.
+const SENT_TO_ALL_BYTES: usize = 1024;
+/// With more ranks, pairs of accesses are not compared.
+const COMPARED_RANKS_MAX: usize = 1024;
+
+/// What the planners look at besides the request.
+pub(crate) struct Circumstances<'a> {
+    pub(crate) hints: &'a Hints,
+    pub(crate) file: &'a FileFacts,
+    pub(crate) atomic: bool,
+    pub(crate) direction: Direction,
+    /// The call's name, which all ranks of a collective must share.
+    pub(crate) name: &'static str,
+}
+
+impl Circumstances<'_> {
+    fn plan(&self, requests: &[Summary], collective: bool) -> Plan {
+        Plan::new(&Planning {
+            direction: self.direction,
+            requests,
+            collective,
+            atomic: self.atomic,
+            hints: self.hints,
+            file: self.file,
+        })
+    }
+}
+
+fn summary(access: &Access) -> Summary {
+    Summary {
+        reach: access.reach(),
+        len: access.len(),
+        piece_bytes: access.piece_bytes(),
+        sorted: access.is_sorted(),
+    }
+}
+
+/// Plans a request that concerns nobody else.
+pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
+    let plan = around.plan(&[summary(&own)], false);
+    let direction = around.direction;
+    Prepared { plan, direction, own, peers: Vec::new(), disjoint: true, collective: false }
+}
+
+/// Plans a request of all ranks. `own` may be an error that this rank found in its arguments:
+/// then all ranks return it, and nobody waits.
+pub(crate) async fn together(
+    around: &Circumstances<'_>,
+    communicator: &dyn Communicator,
+    call: u64,
+    own: Result<Access>,
+) -> Result<Prepared> {
+    let announcement = Announcement::new(around.name, &own);
+    let gathered = all_gather(communicator, call, announcement.to_wire()).await?;
+    let announcements: Vec<Announcement> =
+        gathered.iter().map(|wire| Announcement::from_wire(wire)).collect::<Result<_>>()?;
+    let (own, announcements) = agree(around.name, own, announcements)?;
+    let summaries: Vec<Summary> = announcements.iter().map(|one| one.summary.clone()).collect();
+    let plan = around.plan(&summaries, true);
+    let peers = match &plan.steps {
+        Steps::Independent(_) => Vec::new(),
+        Steps::Shuffled(shuffled) => {
+            complete(communicator, call, shuffled, &own, announcements).await?
+        }
+    };
+    let disjoint = around.direction == Direction::Read || all_disjoint(&peers);
+    let direction = around.direction;
+    Ok(Prepared { plan, direction, own, peers, disjoint, collective: true })
+}
+
+/// All announcements, or the error that all ranks return.
+fn agree(
+    name: &str,
+    own: Result<Access>,
+    announcements: Vec<Announcement>,
+) -> Result<(Access, Vec<Announcement>)> {
+    let errors = announcements.iter().map(|one| one.error.clone()).collect();
+    if let Some(error) = most_specific(errors) {
+        return Err(error);
+    }
+    for (rank, one) in announcements.iter().enumerate() {
+        if one.name != announcements[0].name {
+            let text = format!(
+                "rank 0 calls {} while rank {rank} calls {}: all ranks of a file must make the \
+                 same collective calls in the same order",
+                String::from_utf8_lossy(&announcements[0].name),
+                String::from_utf8_lossy(&one.name),
+            );
+            return Err(Error::new(ErrorClass::NotSame, text));
+        }
+    }
+    let lost = || Error::new(ErrorClass::Intern, format!("{name}: a rank's request got lost"));
+    Ok((own.map_err(|_| lost())?, announcements))
+}
+
+/// What each rank tells all others about its request.
+struct Announcement {
+    name: Vec<u8>,
+    error: Option<Error>,
+    summary: Summary,
+    /// The access itself, if it is short.
+    access: Option<Access>,
+}
+
+impl Announcement {
+    fn new(name: &str, own: &Result<Access>) -> Announcement {
+        let (error, summary, access) = match own {
+            Ok(access) => (None, summary(access), Some(access.clone())),
+            Err(error) => {
+                let nothing = Summary { reach: 0..0, len: 0, piece_bytes: 1, sorted: true };
+                (Some(error.clone()), nothing, None)
+            }
+        };
+        Announcement { name: name.as_bytes().to_vec(), error, summary, access }
+    }
+
+    fn to_wire(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.text(&self.name);
+        writer.text(&self.error.as_ref().map(Error::to_wire).unwrap_or_default());
+        let Summary { reach, len, piece_bytes, sorted } = &self.summary;
+        for number in [reach.start, reach.end, *len, *piece_bytes, u64::from(*sorted)] {
+            writer.unsigned(number);
+        }
+        let mut access = Writer::default();
+        if let Some(own) = &self.access {
+            own.write(&mut access);
+        }
+        if access.bytes.len() > SENT_TO_ALL_BYTES {
+            access.bytes.clear();
+        }
+        writer.text(&access.bytes);
+        writer.bytes
+    }
+
+    fn from_wire(wire: &[u8]) -> Result<Announcement> {
+        let mut reader = Reader::new(wire);
+        let name = reader.text()?.to_vec();
+        let error = reader.text()?;
+        let error = (!error.is_empty()).then(|| Error::from_wire(error));
+        let (start, end) = (reader.unsigned()?, reader.unsigned()?);
+        let (len, piece_bytes) = (reader.unsigned()?, reader.unsigned()?.max(1));
+        let sorted = reader.unsigned()? != 0;
+        let summary = Summary { reach: start..end, len, piece_bytes, sorted };
+        let access = match reader.text()? {
+            [] => None,
+            bytes => Some(Access::read(&mut Reader::new(bytes))?),
+        };
+        reader.finish()?;
+        Ok(Announcement { name, error, summary, access })
+    }
+}
+
+/// The accesses of all ranks, as far as this rank needs them.
+///
+/// Irregular ranks send each aggregator its part; a rank that is no aggregator learns nothing of
+/// them and needs nothing.
+async fn complete(
+    communicator: &dyn Communicator,
+    call: u64,
+    shuffled: &Shuffled,
+    own: &Access,
+    announcements: Vec<Announcement>,
+) -> Result<Vec<Access>> {
+    let tag = Tag { call, lane: Lane::Control };
+    let rank = communicator.rank();
+    let irregular = |announcement: &Announcement| announcement.access.is_none();
+    if irregular(&announcements[index(rank)]) {
+        for domain in shuffled.domains().iter().filter(|domain| domain.aggregator != rank) {
+            let mut writer = Writer::default();
+            own.part(&own.within(&domain.file))?.write(&mut writer);
+            communicator.send(domain.aggregator, tag, Message::from(writer.bytes))?;
+        }
+    }
+    let aggregates = shuffled.domain_of(rank).is_some();
+    let nothing = own.part(&(own.positions().start..own.positions().start))?;
+    let mut peers = Vec::with_capacity(announcements.len());
+    for (peer, announcement) in announcements.into_iter().enumerate() {
+        let peer = rank_of(peer);
+        peers.push(match announcement.access {
+            _ if peer == rank => own.clone(),
+            Some(access) => access,
+            None if aggregates => {
+                let message = receive(communicator, peer, tag).await?;
+                Access::read(&mut Reader::new(&message.bytes))?
+            }
+            None => nothing.clone(),
+        });
+    }
+    Ok(peers)
+}
+
+/// Whether no two of the accesses share a byte, as far as that can be seen quickly.
+fn all_disjoint(peers: &[Access]) -> bool {
+    let busy: Vec<&Access> = peers.iter().filter(|access| !access.is_empty()).collect();
+    let apart = |one: &Access, two: &Access| {
+        let (mine, other) = (one.reach(), two.reach());
+        mine.end <= other.start
+            || other.end <= mine.start
+            || disjoint(one.place(one.positions().start).0, two.place(two.positions().start).0)
+    };
+    busy.len() <= COMPARED_RANKS_MAX
+        && busy
+            .iter()
+            .enumerate()
+            .all(|(number, one)| busy[number + 1..].iter().all(|two| apart(one, two)))
+}

@@ -1,0 +1,108 @@
+//! Step 4 of a call: carry the plan out between the ranks.
+//!
+//! | file | concept |
+//! | --- | --- |
+//! | `inspect` | the ranks tell each other what they ask for; everybody makes the same plan |
+//! | `shuffle` | rounds: bytes between the ranks and the aggregators' windows |
+//! | `window` | one aggregator's window: assembled, stored, fetched, handed out |
+//! | `independent` | a rank serves its own request |
+//! | `agree` | one outcome out of each rank's own |
+//!
+//! One executor runs every plan. It knows rounds, not strategies. A failure is data: the rank
+//! that has it goes on through the rounds without touching storage, tells the others with its
+//! messages, and all of them learn it at the end, in `agree`. Only a lost rank ends a collective
+//! early, and it ends it for everybody.
+
+use std::time::{Duration, Instant};
+
+use crate::access::{Access, Buffer};
+use crate::comm::Communicator;
+use crate::error::{Error, Result};
+use crate::plan::{Direction, Plan, Steps};
+use crate::statistics::CallStatistics;
+use crate::storage::Storage;
+
+pub(crate) mod agree;
+mod coverage;
+mod independent;
+pub(crate) mod inspect;
+mod shuffle;
+mod window;
+
+/// A planned request: the plan, and what is known of the ranks' accesses.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) plan: Plan,
+    pub(crate) direction: Direction,
+    /// This rank's own access.
+    pub(crate) own: Access,
+    /// Accesses of all ranks, as far as this rank needs them: none for independent plans, parts
+    /// for irregular ones.
+    pub(crate) peers: Vec<Access>,
+    /// Whether no byte of the file is asked for by two ranks, as far as that has been seen.
+    pub(crate) disjoint: bool,
+    /// Whether all ranks take part.
+    pub(crate) collective: bool,
+}
+
+/// One execution of a planned request.
+pub(crate) struct Job<'a> {
+    pub(crate) communicator: &'a dyn Communicator,
+    /// Number of the collective call, for its messages.
+    pub(crate) call: u64,
+    pub(crate) storage: &'a dyn Storage,
+    /// Whether windows can be read before they are written.
+    pub(crate) readable: bool,
+    pub(crate) prepared: &'a Prepared,
+    /// The user's memory. Alive and not touched by the user while the job runs: whoever makes a
+    /// job borrows it for that long.
+    pub(crate) buffer: &'a Buffer,
+}
+
+/// What became of one rank's part of a job.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// Bytes of the rank's own request that moved.
+    pub(crate) moved: u64,
+    pub(crate) error: Option<Error>,
+}
+
+impl Outcome {
+    /// The bytes that moved, or the error, which knows them too.
+    pub(crate) fn into_result(self) -> Result<u64> {
+        match self.error {
+            None => Ok(self.moved),
+            Some(error) => Err(error.after_moving(self.moved)),
+        }
+    }
+}
+
+impl Job<'_> {
+    /// Carries the plan out. On a collective all ranks return the same error class.
+    pub(crate) async fn run(&self, statistics: &mut CallStatistics) -> Result<u64> {
+        let plan = &self.prepared.plan;
+        statistics.strategy = plan.strategy;
+        statistics.reason = plan.reason;
+        statistics.rounds += plan.rounds();
+        statistics.aggregators = crate::number::wide(plan.aggregators());
+        let outcome = match &plan.steps {
+            Steps::Independent(steps) => {
+                let outcome = independent::serve(self, steps, statistics).await;
+                match self.prepared.collective {
+                    true => agree::agree(self.communicator, self.call, outcome).await?,
+                    false => outcome,
+                }
+            }
+            Steps::Shuffled(shuffled) => shuffle::run(self, shuffled, statistics).await?,
+        };
+        outcome.into_result()
+    }
+}
+
+/// Adds the time that an action takes to a sum.
+fn timed<T>(sum: &mut Duration, action: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = action();
+    *sum += start.elapsed();
+    result
+}

@@ -1,0 +1,395 @@
+//! Rounds: bytes between the ranks and the aggregators' windows.
+//!
+//! Between ranks of one address space, an aggregator copies straight from or to the other's
+//! buffer, which its owner exposes once, at the start. Elsewhere bytes travel in messages; at
+//! most [`ROUNDS_AHEAD`] of them from one rank to another are not yet answered, which bounds the
+//! memory they take. Who sends what to whom follows from the plan on both sides: there are no
+//! counts to exchange.
+//!
+//! The last byte of each message says whether its sender goes on or has given up; a rank that
+//! learns of a failure gives up too, but stays in the rounds to their end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::agree::{Report, reports};
+use super::window::Window;
+use super::{Job, Outcome};
+use crate::access::Exposure;
+use crate::access::memory::{ExposureGuard, Parcel};
+use crate::comm::collective::{index, rank_of};
+use crate::comm::{Lane, Message, Tag, receive};
+use crate::error::{Error, ErrorClass, Result};
+use crate::number::{narrow, wide};
+use crate::plan::two_phase::Domain;
+use crate::plan::{Direction, Shuffled};
+use crate::statistics::CallStatistics;
+
+/// How many messages a rank may send to another before the first is answered.
+const ROUNDS_AHEAD: u32 = 2;
+
+const GOES_ON: u8 = 0;
+const GAVE_UP: u8 = 1;
+
+/// Carries out all rounds; every rank returns the same error.
+pub(super) async fn run(
+    job: &Job<'_>,
+    shuffled: &Shuffled,
+    statistics: &mut CallStatistics,
+) -> Result<Outcome> {
+    let (start, storage_before) = (Instant::now(), statistics.storage);
+    let mut shuffle = Shuffle::start(job, shuffled, statistics).await?;
+    for round in 0..shuffled.rounds() {
+        match job.prepared.direction {
+            Direction::Write => {
+                shuffle.send_own(round).await?;
+                shuffle.store_window(round).await?;
+            }
+            Direction::Read => {
+                shuffle.fetch_window(round).await?;
+                shuffle.receive_own(round).await?;
+            }
+        }
+    }
+    let outcome = shuffle.finish().await?;
+    let storage = statistics.storage - storage_before;
+    statistics.exchange += start.elapsed().saturating_sub(storage);
+    Ok(outcome)
+}
+
+/// How bytes get from a rank to an aggregator and back.
+#[derive(Clone)]
+enum Way {
+    /// They are the same rank.
+    Own,
+    /// The aggregator uses the rank's memory.
+    Memory(Arc<Exposure>),
+    Messages,
+}
+
+struct Shuffle<'a> {
+    job: &'a Job<'a>,
+    shuffled: &'a Shuffled,
+    statistics: &'a mut CallStatistics,
+    /// This rank's window, if it is an aggregator, and the ways to the ranks it serves.
+    window: Option<(&'a Domain, Window)>,
+    ways: Vec<Way>,
+    /// Keeps this rank's buffer usable for the aggregators that share its memory.
+    exposure: Option<ExposureGuard>,
+    /// Messages that a rank has not answered yet.
+    unanswered: HashMap<u32, u32>,
+    /// Whether this rank knows of a failure.
+    gave_up: bool,
+}
+
+impl<'a> Shuffle<'a> {
+    /// Exposes this rank's buffer to the aggregators that share its memory, and learns which
+    /// buffers are exposed to this one.
+    async fn start(
+        job: &'a Job<'a>,
+        shuffled: &'a Shuffled,
+        statistics: &'a mut CallStatistics,
+    ) -> Result<Shuffle<'a>> {
+        let communicator = job.communicator;
+        let rank = communicator.rank();
+        let tag = Tag { call: job.call, lane: Lane::Data };
+        // Several aggregators write to one buffer at once: then no byte may be named twice.
+        let exposable = job.prepared.direction == Direction::Write || job.buffer.is_sorted();
+        let exposure = exposable.then(|| ExposureGuard::new(job.buffer.clone()));
+        for domain in shuffled.domains() {
+            let to = domain.aggregator;
+            let concerned = !job.prepared.own.within(&domain.file).is_empty();
+            if to != rank && concerned && communicator.shares_memory(to) {
+                let shared = exposure.as_ref().map(|guard| guard.share() as _);
+                communicator.send(to, tag, Message { bytes: Vec::new(), shared })?;
+            }
+        }
+        let domain = shuffled.domain_of(rank);
+        let mut ways = vec![Way::Messages; job.prepared.peers.len()];
+        ways[index(rank)] = Way::Own;
+        if let Some(domain) = domain {
+            for (peer, access) in job.prepared.peers.iter().enumerate() {
+                let from = rank_of(peer);
+                let concerned = !access.within(&domain.file).is_empty();
+                if from != rank && concerned && communicator.shares_memory(from) {
+                    let message = receive(communicator, from, tag).await?;
+                    let shared = message.shared.and_then(|shared| shared.downcast().ok());
+                    ways[peer] = shared.map_or(Way::Messages, Way::Memory);
+                }
+            }
+        }
+        let window = domain.map(|domain| (domain, Window::new(domain, shuffled.window_bytes())));
+        let unanswered = HashMap::new();
+        let gave_up = false;
+        Ok(Shuffle { job, shuffled, statistics, window, ways, exposure, unanswered, gave_up })
+    }
+
+    /// The aggregators to which this rank sends, or from which it receives, messages in a round,
+    /// with its parcels for them.
+    fn own_parcels(&self, round: u64) -> Vec<(u32, Parcel<'a>)> {
+        let communicator = self.job.communicator;
+        let exposed = self.exposure.is_some();
+        let own = &self.job.prepared.own;
+        let mut parcels = Vec::new();
+        for domain in self.shuffled.domains() {
+            let aggregator = domain.aggregator;
+            let by_memory = exposed && communicator.shares_memory(aggregator);
+            if aggregator == communicator.rank() || by_memory {
+                continue;
+            }
+            let positions = own.within(&self.shuffled.window(domain, round));
+            if !positions.is_empty() {
+                parcels.push((aggregator, Parcel { access: own, positions }));
+            }
+        }
+        parcels
+    }
+
+    /// The ranks that have bytes in this aggregator's window of a round, and their parcels.
+    fn window_parcels(&self, round: u64) -> (Vec<u32>, Vec<Parcel<'a>>) {
+        let Some((domain, _)) = &self.window else { return (Vec::new(), Vec::new()) };
+        let file = self.shuffled.window(domain, round);
+        if file.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let parcel = |(peer, access): (usize, &'a crate::access::Access)| {
+            let positions = access.within(&file);
+            (!positions.is_empty()).then(|| (rank_of(peer), Parcel { access, positions }))
+        };
+        self.job.prepared.peers.iter().enumerate().filter_map(parcel).unzip()
+    }
+
+    /// Write, as a rank: sends the bytes that other aggregators store in this round.
+    async fn send_own(&mut self, round: u64) -> Result<()> {
+        for (aggregator, parcel) in self.own_parcels(round) {
+            self.wait_for_answers(aggregator, ROUNDS_AHEAD - 1).await?;
+            let mut bytes = Vec::new();
+            if !self.gave_up {
+                bytes = vec![GOES_ON; narrow(parcel.len()) + 1];
+                let payload = bytes.split_last_mut().map_or(&mut [][..], |(_, payload)| payload);
+                self.pack_own(&parcel, payload);
+            } else {
+                bytes.push(GAVE_UP);
+            }
+            self.send(aggregator, Lane::Data, bytes)?;
+            *self.unanswered.entry(aggregator).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    /// Write, as an aggregator: assembles the window of this round and stores it.
+    async fn store_window(&mut self, round: u64) -> Result<()> {
+        let (ranks, parcels) = self.window_parcels(round);
+        let Some((_, window)) = &mut self.window else { return Ok(()) };
+        if parcels.is_empty() {
+            return Ok(());
+        }
+        if self.gave_up {
+            window.close();
+        }
+        window.open_for_write(self.job, &parcels, self.statistics);
+        for (&rank, parcel) in ranks.iter().zip(&parcels) {
+            self.place(rank, parcel).await?;
+        }
+        let Some((_, window)) = &mut self.window else { return Ok(()) };
+        window.store(self.job, &parcels, self.statistics);
+        let answer = if window.is_closed() { GAVE_UP } else { GOES_ON };
+        self.gave_up |= window.is_closed();
+        for rank in ranks {
+            if matches!(self.ways[index(rank)], Way::Messages) {
+                self.send(rank, Lane::Answer, vec![answer])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts one rank's bytes into the window.
+    async fn place(&mut self, rank: u32, parcel: &Parcel<'a>) -> Result<()> {
+        let way = self.ways[index(rank)].clone();
+        let message = match way {
+            Way::Messages => Some(self.receive(rank, Lane::Data).await?),
+            _ => None,
+        };
+        let Some((_, window)) = &mut self.window else { return Ok(()) };
+        if let Some(bytes) = message {
+            match payload(&bytes, parcel.len())? {
+                Some(payload) if !window.is_closed() => {
+                    window.contents().unpack(parcel.clone(), payload);
+                }
+                Some(_) => {}
+                None => window.close(),
+            }
+        }
+        if window.is_closed() {
+            return Ok(());
+        }
+        match way {
+            Way::Own => fill(self.job.buffer, window, parcel),
+            Way::Memory(exposure) => {
+                self.statistics.shared_bytes += parcel.len();
+                exposure.with(|buffer| fill(buffer, window, parcel))?;
+            }
+            Way::Messages => {}
+        }
+        Ok(())
+    }
+
+    /// Read, as an aggregator: fetches the window of this round and hands its bytes out.
+    async fn fetch_window(&mut self, round: u64) -> Result<()> {
+        let (ranks, parcels) = self.window_parcels(round);
+        let Some((_, window)) = &mut self.window else { return Ok(()) };
+        if parcels.is_empty() {
+            return Ok(());
+        }
+        if self.gave_up {
+            window.close();
+        }
+        let end = window.fetch(self.job, &parcels, self.statistics);
+        for (rank, parcel) in ranks.into_iter().zip(parcels) {
+            // Where the file ends, a rank gets the first of its positions only.
+            let there = parcel.access.within(&(0..end)).end.max(parcel.positions.start);
+            let positions = parcel.positions.start..there.min(parcel.positions.end);
+            self.hand_out(rank, Parcel { positions, ..parcel }).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives one rank its bytes of the window.
+    async fn hand_out(&mut self, rank: u32, parcel: Parcel<'a>) -> Result<()> {
+        let way = self.ways[index(rank)].clone();
+        if matches!(way, Way::Messages) {
+            self.wait_for_answers(rank, ROUNDS_AHEAD - 1).await?;
+        }
+        let Some((_, window)) = &mut self.window else { return Ok(()) };
+        match way {
+            Way::Own => take(self.job.buffer, window, &parcel),
+            Way::Memory(exposure) => {
+                self.statistics.shared_bytes += parcel.len();
+                exposure.with(|buffer| take(buffer, window, &parcel))?;
+            }
+            Way::Messages => {
+                let state = if window.error.is_some() { GAVE_UP } else { GOES_ON };
+                let mut bytes = vec![state; narrow(parcel.len()) + 1];
+                let payload = bytes.split_last_mut().map_or(&mut [][..], |(_, payload)| payload);
+                window.contents().pack(parcel, payload);
+                self.send(rank, Lane::Data, bytes)?;
+                *self.unanswered.entry(rank).or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Read, as a rank: receives the bytes that other aggregators fetched in this round.
+    async fn receive_own(&mut self, round: u64) -> Result<()> {
+        for (aggregator, parcel) in self.own_parcels(round) {
+            let bytes = self.receive(aggregator, Lane::Data).await?;
+            let (&state, payload) = bytes.split_last().ok_or_else(malformed)?;
+            self.gave_up |= state == GAVE_UP;
+            if wide(payload.len()) > parcel.len() {
+                return Err(malformed());
+            }
+            let start = parcel.positions.start;
+            unpack(self.job.buffer, start..start + wide(payload.len()), payload);
+            let answer = if self.gave_up { GAVE_UP } else { GOES_ON };
+            self.send(aggregator, Lane::Answer, vec![answer])?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a rank has at most `limit` unanswered messages.
+    async fn wait_for_answers(&mut self, rank: u32, limit: u32) -> Result<()> {
+        while self.unanswered.get(&rank).is_some_and(|&count| count > limit) {
+            let answer = self.receive(rank, Lane::Answer).await?;
+            self.gave_up |= answer.first() == Some(&GAVE_UP);
+            self.unanswered.entry(rank).and_modify(|count| *count -= 1);
+        }
+        Ok(())
+    }
+
+    /// After the last round: what became of this rank's request, and the error of all.
+    async fn finish(mut self) -> Result<Outcome> {
+        let mut ranks: Vec<u32> = self.unanswered.keys().copied().collect();
+        ranks.sort_unstable();
+        for rank in ranks {
+            self.wait_for_answers(rank, 0).await?;
+        }
+        let report = match self.window {
+            Some((domain, window)) => {
+                // A window that was never closed has done its whole domain.
+                let reached = if window.is_closed() { window.reached } else { domain.file.end };
+                Report { reached, error: window.error }
+            }
+            None => Report { reached: 0, error: None },
+        };
+        let communicator = self.job.communicator;
+        let (reached, error) = reports(communicator, self.job.call, report).await?;
+        let own = &self.job.prepared.own;
+        let done = |domain: &Domain| {
+            let end = reached[index(domain.aggregator)].min(domain.file.end);
+            let positions = own.within(&(domain.file.start..end.max(domain.file.start)));
+            positions.end - positions.start
+        };
+        let moved = self.shuffled.domains().iter().map(done).sum();
+        Ok(Outcome { moved, error })
+    }
+
+    fn send(&mut self, to: u32, lane: Lane, bytes: Vec<u8>) -> Result<()> {
+        self.statistics.messages += 1;
+        self.statistics.sent_bytes += wide(bytes.len());
+        let tag = Tag { call: self.job.call, lane };
+        self.job.communicator.send(to, tag, Message::from(bytes))
+    }
+
+    async fn receive(&self, from: u32, lane: Lane) -> Result<Vec<u8>> {
+        let tag = Tag { call: self.job.call, lane };
+        Ok(receive(self.job.communicator, from, tag).await?.bytes)
+    }
+
+    fn pack_own(&self, parcel: &Parcel<'_>, target: &mut [u8]) {
+        pack(self.job.buffer, parcel, target);
+    }
+}
+
+fn malformed() -> Error {
+    Error::new(ErrorClass::Intern, "a rank sent a malformed piece of data")
+}
+
+/// The bytes of a message of known length; `None` if its sender gave up.
+fn payload(message: &[u8], len: u64) -> Result<Option<&[u8]>> {
+    match message.split_last().ok_or_else(malformed)? {
+        (&GAVE_UP, _) => Ok(None),
+        (_, payload) if wide(payload.len()) == len => Ok(Some(payload)),
+        _ => Err(malformed()),
+    }
+}
+
+// The four copies between a user's buffer and a window or a message. The buffer is alive: a job
+// borrows its own, and an exposure is locked while it is used. Nobody else touches the bytes: a
+// source is read only, and each position of a target belongs to one domain, so to one thread.
+
+#[allow(unsafe_code)]
+fn fill(buffer: &crate::access::Buffer, window: &mut Window, parcel: &Parcel<'_>) {
+    // SAFETY: the buffer is alive and nobody writes it while its owner is in the collective.
+    unsafe { buffer.fill(&mut window.contents(), parcel.clone()) }
+}
+
+#[allow(unsafe_code)]
+fn take(buffer: &crate::access::Buffer, window: &mut Window, parcel: &Parcel<'_>) {
+    // SAFETY: the buffer is alive; these positions lie in this rank's domain, so that no other
+    // thread writes them, and no byte has two positions (`exposable`).
+    unsafe { buffer.take(&window.contents(), parcel.clone()) }
+}
+
+#[allow(unsafe_code)]
+fn pack(buffer: &crate::access::Buffer, parcel: &Parcel<'_>, target: &mut [u8]) {
+    // SAFETY: the job borrows the buffer, and a source is not written while it does.
+    unsafe { buffer.pack(&parcel.positions, target) }
+}
+
+#[allow(unsafe_code)]
+fn unpack(buffer: &crate::access::Buffer, positions: std::ops::Range<u64>, source: &[u8]) {
+    // SAFETY: the job borrows the buffer exclusively; bytes that arrive in messages are of
+    // domains whose aggregators do not use this memory.
+    unsafe { buffer.unpack(&positions, source) }
+}

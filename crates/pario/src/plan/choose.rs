@@ -1,0 +1,202 @@
+//! Which strategy serves a request: what the hints say, and otherwise a simple rule.
+//!
+//! The rule of `auto`, until there is a measured cost model:
+//!
+//! * A collective goes to `two-phase` if the ranks' ranges interleave, pieces are smaller than
+//!   [`LARGE_PIECE_BYTES`] on average, and at least one byte in [`SPARSE`] of the touched range
+//!   is asked for. Otherwise every rank works for itself.
+//! * On its own, a rank uses `direct` for contiguous requests and large pieces, `sieve` where
+//!   holes are small enough that moving them costs less than a storage call each, else `list`.
+
+use super::{Direction, Planning, Summary, two_phase};
+use crate::hints::{Strategy, Switch};
+
+/// Pieces of this size reach the speed of contiguous storage accesses by themselves.
+const LARGE_PIECE_BYTES: u64 = 64 << 10;
+/// With fewer bytes than one in so many, whole windows are not worth moving.
+const SPARSE: u64 = 16;
+
+/// The strategy, and why.
+pub(super) fn choose(planning: &Planning<'_>) -> (Strategy, &'static str) {
+    let wanted = planning.hints.strategy;
+    let needs_order = matches!(wanted, Strategy::TwoPhase | Strategy::Gather | Strategy::Sieve);
+    if planning.atomic && planning.collective {
+        return (independent(planning), "atomic mode serialises whole requests");
+    }
+    if needs_order && planning.requests.iter().any(|request| !request.sorted) {
+        return (Strategy::Direct, "a view names bytes twice or out of order");
+    }
+    match wanted {
+        Strategy::Auto if planning.collective => collective(planning),
+        Strategy::Auto => (independent(planning), "the rule for independent requests"),
+        Strategy::TwoPhase | Strategy::Gather if !planning.collective => {
+            (independent(planning), "an independent request has no partners")
+        }
+        Strategy::TwoPhase | Strategy::Gather if too_many_rounds(planning) => {
+            (Strategy::List, "the touched range needs too many rounds")
+        }
+        Strategy::Sieve if !may_sieve(planning) => {
+            (Strategy::List, "sieving writes needs a readable file with range locks")
+        }
+        other => (other, "asked for by a hint"),
+    }
+}
+
+fn collective(planning: &Planning<'_>) -> (Strategy, &'static str) {
+    let switch = match planning.direction {
+        Direction::Read => planning.hints.collective_read,
+        Direction::Write => planning.hints.collective_write,
+    };
+    let total = total(planning.requests);
+    let reach = total.reach.end - total.reach.start;
+    if planning.requests.iter().any(|request| !request.sorted) {
+        return (Strategy::Direct, "a view names bytes twice or out of order");
+    }
+    match switch {
+        Switch::Disable => (independent(planning), "collective buffering is switched off"),
+        _ if too_many_rounds(planning) => {
+            (independent(planning), "the touched range needs too many rounds")
+        }
+        Switch::Enable => (Strategy::TwoPhase, "collective buffering is switched on"),
+        Switch::Automatic if !interleaved(planning.requests) => {
+            (independent(planning), "the ranks' ranges do not interleave")
+        }
+        Switch::Automatic if total.piece_bytes >= LARGE_PIECE_BYTES => {
+            (independent(planning), "the pieces are large")
+        }
+        Switch::Automatic if total.len < reach / SPARSE => {
+            (independent(planning), "the request is sparse")
+        }
+        Switch::Automatic => (Strategy::TwoPhase, "the ranks' small pieces interleave"),
+    }
+}
+
+/// The strategy of a rank that works for itself.
+fn independent(planning: &Planning<'_>) -> Strategy {
+    let total = total(planning.requests);
+    let unsorted = planning.requests.iter().any(|request| !request.sorted);
+    let reach: u64 = planning.requests.iter().map(|one| one.reach.end - one.reach.start).sum();
+    let contiguous = planning.requests.iter().all(|one| one.reach.end - one.reach.start == one.len);
+    if unsorted || contiguous || total.piece_bytes >= LARGE_PIECE_BYTES {
+        return Strategy::Direct;
+    }
+    let pieces = (total.len / total.piece_bytes).max(1);
+    let hole = (reach.saturating_sub(total.len)) / pieces;
+    let limit = planning.hints.sieve_hole_bytes;
+    let (switch, pays) = match planning.direction {
+        Direction::Read => (planning.hints.sieve_read, hole <= limit),
+        // A sieving write moves every byte of the window twice, the piece's own once too often.
+        Direction::Write => {
+            let moved = total.piece_bytes.saturating_add(hole.saturating_mul(2));
+            (planning.hints.sieve_write, moved <= limit.saturating_mul(2))
+        }
+    };
+    match switch {
+        Switch::Disable => Strategy::List,
+        _ if !may_sieve(planning) => Strategy::List,
+        Switch::Enable => Strategy::Sieve,
+        Switch::Automatic if pays => Strategy::Sieve,
+        Switch::Automatic => Strategy::List,
+    }
+}
+
+/// Whether read-modify-write is possible and safe.
+fn may_sieve(planning: &Planning<'_>) -> bool {
+    let alone = planning.file.nodes.len() == 1;
+    planning.direction == Direction::Read
+        || planning.file.readable && (alone || planning.file.range_locks)
+}
+
+/// All requests as one.
+fn total(requests: &[Summary]) -> Summary {
+    let busy = || requests.iter().filter(|request| request.len > 0);
+    let len: u64 = busy().map(|request| request.len).sum();
+    let pieces: u64 = busy().map(|request| (request.len / request.piece_bytes).max(1)).sum();
+    let start = busy().map(|request| request.reach.start).min().unwrap_or(0);
+    let end = busy().map(|request| request.reach.end).max().unwrap_or(0);
+    let sorted = requests.iter().all(|request| request.sorted);
+    Summary { reach: start..end, len, piece_bytes: (len / pieces.max(1)).max(1), sorted }
+}
+
+/// Whether the range of any rank overlaps that of another.
+fn interleaved(requests: &[Summary]) -> bool {
+    let mut reaches: Vec<_> =
+        requests.iter().filter(|one| one.len > 0).map(|one| one.reach.clone()).collect();
+    reaches.sort_by_key(|reach| reach.start);
+    reaches.windows(2).any(|pair| pair[1].start < pair[0].end)
+}
+
+fn too_many_rounds(planning: &Planning<'_>) -> bool {
+    let shuffled = match planning.hints.strategy {
+        Strategy::Gather => two_phase::gather(planning),
+        _ => two_phase::two_phase(planning),
+    };
+    shuffled.rounds() > two_phase::ROUNDS_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hints::Hints;
+    use crate::plan::FileFacts;
+
+    fn facts(ranks: usize) -> FileFacts {
+        FileFacts {
+            nodes: vec![0; ranks],
+            shared_memory: true,
+            cores: 2,
+            block_bytes: 4096,
+            range_locks: true,
+            readable: true,
+        }
+    }
+
+    /// Ranks with pieces of `piece` bytes dealt out in turn, `gap` unused bytes after each turn.
+    fn cyclic(ranks: u64, piece: u64, turns: u64, gap: u64) -> Vec<Summary> {
+        let period = ranks * piece + gap;
+        let one = |rank: u64| Summary {
+            reach: rank * piece..rank * piece + (turns - 1) * period + piece,
+            len: piece * turns,
+            piece_bytes: piece,
+            sorted: true,
+        };
+        (0..ranks).map(one).collect()
+    }
+
+    fn chosen(requests: &[Summary], collective: bool, hints: &Hints) -> Strategy {
+        let file = facts(if collective { requests.len() } else { 4 });
+        let direction = Direction::Write;
+        let planning =
+            Planning { direction, requests, collective, atomic: false, hints, file: &file };
+        choose(&planning).0
+    }
+
+    #[test]
+    fn the_rule_for_collectives() {
+        let hints = Hints::default();
+        assert_eq!(chosen(&cyclic(4, 4, 1000, 0), true, &hints), Strategy::TwoPhase);
+        assert_eq!(chosen(&cyclic(4, 1 << 20, 10, 0), true, &hints), Strategy::Direct);
+        assert_eq!(chosen(&cyclic(4, 4096, 1, 0), true, &hints), Strategy::Direct);
+        assert_eq!(chosen(&cyclic(4, 4, 100, 1 << 20), true, &hints), Strategy::List);
+        let off = Hints { collective_write: Switch::Disable, ..Hints::default() };
+        assert_eq!(chosen(&cyclic(4, 4, 1000, 0), true, &off), Strategy::Sieve);
+    }
+
+    #[test]
+    fn the_rule_for_independent_requests() {
+        let hints = Hints::default();
+        let alone = |piece, gap| [cyclic(1, piece, 100, gap).remove(0)];
+        assert_eq!(chosen(&alone(64, 0), false, &hints), Strategy::Direct);
+        assert_eq!(chosen(&alone(64, 64), false, &hints), Strategy::Sieve);
+        assert_eq!(chosen(&alone(64, 100_000), false, &hints), Strategy::List);
+        let never = Hints { sieve_write: Switch::Disable, ..Hints::default() };
+        assert_eq!(chosen(&alone(64, 64), false, &never), Strategy::List);
+    }
+
+    #[test]
+    fn a_range_of_too_many_rounds_is_not_shuffled() {
+        let hints = Hints { strategy: Strategy::TwoPhase, ..Hints::default() };
+        let far = Summary { reach: 0..1 << 62, len: 8, piece_bytes: 4, sorted: true };
+        assert_eq!(chosen(&[far.clone(), far], true, &hints), Strategy::List);
+    }
+}

@@ -1,0 +1,93 @@
+//! Every rank for itself: `direct`, `list` and `sieve`.
+//!
+//! | strategy | storage calls |
+//! | --- | --- |
+//! | `direct` | one for each contiguous run (papers 003, 004: level 0, Unix style) |
+//! | `list` | runs batched into vectored calls (List I/O of papers 000 and 002) |
+//! | `sieve` | one for each window of runs and small holes (papers 003, 004: data sieving) |
+//!
+//! Hazard: a sieving write carries hole bytes that belong to others. Where somebody may sieve,
+//! *every* writer locks what it writes, also one whose request is contiguous.
+
+use std::fmt;
+
+use super::{Direction, Planning};
+use crate::access::windows::Cut;
+use crate::hints::{Strategy, Switch};
+
+/// How one rank serves its own request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Independent {
+    /// Memory for windows with holes, and for data that is not contiguous in memory.
+    pub(crate) buffer_bytes: u64,
+    /// Largest hole that is moved rather than skipped.
+    pub(crate) hole_bytes: u64,
+    /// Whether runs are batched into vectored calls.
+    pub(crate) batched: bool,
+    pub(crate) lock: LockRule,
+}
+
+/// What a rank locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockRule {
+    Nothing,
+    /// What each storage call writes.
+    EachWrite,
+    /// The whole range of the request, while it is served.
+    WholeRequest,
+}
+
+impl Independent {
+    pub(crate) fn cut(&self) -> Cut {
+        Cut { window_bytes: self.buffer_bytes, hole_bytes: self.hole_bytes }
+    }
+}
+
+pub(super) fn steps(strategy: Strategy, planning: &Planning<'_>) -> Independent {
+    let hints = planning.hints;
+    let (buffer_bytes, switch) = match planning.direction {
+        Direction::Read => (hints.sieve_read_buffer_bytes, hints.sieve_read),
+        Direction::Write => (hints.sieve_write_buffer_bytes, hints.sieve_write),
+    };
+    let sorted = planning.requests.iter().all(|request| request.sorted);
+    let hole_bytes = match strategy {
+        Strategy::Sieve if switch == Switch::Enable => buffer_bytes,
+        Strategy::Sieve => hints.sieve_hole_bytes,
+        _ => 0,
+    };
+    Independent {
+        buffer_bytes,
+        hole_bytes,
+        batched: strategy == Strategy::List && sorted,
+        lock: lock_rule(strategy, planning),
+    }
+}
+
+fn lock_rule(strategy: Strategy, planning: &Planning<'_>) -> LockRule {
+    let others = planning.file.nodes.len() > 1 && planning.file.range_locks;
+    let writes = planning.direction == Direction::Write;
+    // In a collective all ranks follow one plan, so that it is known whether anybody sieves.
+    let somebody_sieves = match planning.collective {
+        true => strategy == Strategy::Sieve,
+        false => planning.hints.sieve_write != Switch::Disable && planning.file.readable,
+    };
+    match () {
+        () if !others => LockRule::Nothing,
+        () if planning.atomic => LockRule::WholeRequest,
+        () if writes && somebody_sieves => LockRule::EachWrite,
+        () => LockRule::Nothing,
+    }
+}
+
+impl fmt::Display for Independent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lock = match self.lock {
+            LockRule::Nothing => "nothing",
+            LockRule::EachWrite => "each write",
+            LockRule::WholeRequest => "the whole request",
+        };
+        writeln!(formatter, "buffer     {} bytes", self.buffer_bytes)?;
+        writeln!(formatter, "holes      up to {} bytes are moved", self.hole_bytes)?;
+        writeln!(formatter, "locks      {lock}")
+    }
+}

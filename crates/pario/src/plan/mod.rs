@@ -1,0 +1,131 @@
+//! Step 3 of a call: who does what, in which round. Pure data.
+//!
+//! A planner looks at what all ranks ask for (in summary), at the hints and at the file, and
+//! emits a [`Plan`]. It opens no file and sends no message; the same input gives the same plan,
+//! on every rank, so that nothing about the way of a collective has to be negotiated later.
+//!
+//! | file | strategies |
+//! | --- | --- |
+//! | `choose` | which strategy serves a request; the rule behind `auto` |
+//! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
+//! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
+//!
+//! Plans are lazy: the number of rounds is known, a round is computed when it is reached.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::hints::{Hints, Strategy};
+
+mod choose;
+pub(crate) mod independent;
+pub(crate) mod two_phase;
+
+pub(crate) use independent::Independent;
+pub(crate) use two_phase::Shuffled;
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+/// What the planner must know of one rank's request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    /// The file range from its first to its last byte.
+    pub(crate) reach: Range<u64>,
+    /// Its bytes.
+    pub(crate) len: u64,
+    /// Mean length of its contiguous pieces.
+    pub(crate) piece_bytes: u64,
+    /// Whether its bytes come in the order of their offsets, none twice.
+    pub(crate) sorted: bool,
+}
+
+/// What the planner must know of an open file; the same on every rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileFacts {
+    /// Node of every rank.
+    pub(crate) nodes: Vec<u32>,
+    /// Whether all ranks share one address space.
+    pub(crate) shared_memory: bool,
+    /// Processors of a node.
+    pub(crate) cores: u32,
+    /// Multiples of this are where storage accesses best begin and end.
+    pub(crate) block_bytes: u64,
+    /// Whether the storage has range locks.
+    pub(crate) range_locks: bool,
+    /// Whether bytes can be read, also if the user opened the file for writing only.
+    pub(crate) readable: bool,
+}
+
+/// Everything a planner looks at.
+pub(crate) struct Planning<'a> {
+    pub(crate) direction: Direction,
+    /// Requests of all ranks of a collective, or the one of an independent call.
+    pub(crate) requests: &'a [Summary],
+    pub(crate) collective: bool,
+    /// Whether requests must be serialised as a whole (MPI's atomic mode).
+    pub(crate) atomic: bool,
+    pub(crate) hints: &'a Hints,
+    pub(crate) file: &'a FileFacts,
+}
+
+/// How a request is carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) strategy: Strategy,
+    /// Why this strategy.
+    pub(crate) reason: &'static str,
+    pub(crate) steps: Steps,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Steps {
+    /// Every rank for itself, in one round without messages.
+    Independent(Independent),
+    /// Rounds of a shuffle to or from aggregators and a storage access by them.
+    Shuffled(Shuffled),
+}
+
+impl Plan {
+    /// The plan for a request.
+    pub(crate) fn new(planning: &Planning<'_>) -> Plan {
+        let (strategy, reason) = choose::choose(planning);
+        let steps = match strategy {
+            Strategy::TwoPhase => Steps::Shuffled(two_phase::two_phase(planning)),
+            Strategy::Gather => Steps::Shuffled(two_phase::gather(planning)),
+            other => Steps::Independent(independent::steps(other, planning)),
+        };
+        Plan { strategy, reason, steps }
+    }
+
+    /// Number of rounds; the same on every rank.
+    pub(crate) fn rounds(&self) -> u64 {
+        match &self.steps {
+            Steps::Independent(_) => 1,
+            Steps::Shuffled(shuffled) => shuffled.rounds(),
+        }
+    }
+
+    /// Number of ranks that touch storage for others.
+    pub(crate) fn aggregators(&self) -> usize {
+        match &self.steps {
+            Steps::Independent(_) => 0,
+            Steps::Shuffled(shuffled) => shuffled.domains().len(),
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "strategy   {} ({})", self.strategy, self.reason)?;
+        writeln!(formatter, "rounds     {}", self.rounds())?;
+        match &self.steps {
+            Steps::Independent(steps) => write!(formatter, "{steps}"),
+            Steps::Shuffled(shuffled) => write!(formatter, "{shuffled}"),
+        }
+    }
+}

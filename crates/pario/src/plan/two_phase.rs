@@ -1,0 +1,234 @@
+//! Two-phase collective I/O, generalised (papers 003 and 004, section on collective I/O).
+//!
+//! The touched range of the file is divided into one domain for each aggregator, aligned to
+//! stripes or blocks. Each round, an aggregator works on one window of its domain, of at most one
+//! collective buffer: the ranks' pieces of the window meet there, and one storage access moves
+//! them. Holes are read first and written back; no lock is needed, because a domain has one
+//! owner. `gather` is the case of one aggregator, the sequential baseline of paper 000.
+//!
+//! Cost: every byte is copied once into the window (twice more between address spaces), and
+//! storage sees accesses of one window each.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::{FileFacts, Planning};
+use crate::comm::collective::{index, rank_of};
+use crate::number::{narrow, wide};
+
+/// More rounds than these are not planned.
+pub(super) const ROUNDS_MAX: u64 = 1 << 20;
+/// Window where no messages are sent: small enough to stay in the cache of a core while it is
+/// assembled and stored.
+const CACHED_WINDOW_BYTES: u64 = 1 << 20;
+
+/// The part of the file that one aggregator owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Domain {
+    pub(crate) aggregator: u32,
+    pub(crate) file: Range<u64>,
+}
+
+/// Rounds of a shuffle and a storage access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shuffled {
+    domains: Vec<Domain>,
+    window_bytes: u64,
+    rounds: u64,
+}
+
+pub(super) fn two_phase(planning: &Planning<'_>) -> Shuffled {
+    Shuffled::new(planning, &aggregators(planning))
+}
+
+pub(super) fn gather(planning: &Planning<'_>) -> Shuffled {
+    Shuffled::new(planning, &[0])
+}
+
+impl Shuffled {
+    fn new(planning: &Planning<'_>, aggregators: &[u32]) -> Shuffled {
+        let busy = || planning.requests.iter().filter(|request| request.len > 0);
+        let start = busy().map(|request| request.reach.start).min().unwrap_or(0);
+        let end = busy().map(|request| request.reach.end).max().unwrap_or(0);
+        let align = planning.hints.stripe_bytes.unwrap_or(planning.file.block_bytes).max(1);
+        let domains = divide(start..end, aggregators, align, planning.hints.domain_min_bytes);
+        let buffer = planning.hints.collective_buffer_bytes;
+        let window_bytes = match planning.file.shared_memory {
+            true => buffer.min(CACHED_WINDOW_BYTES),
+            false => buffer,
+        };
+        let mut shuffled = Shuffled { domains, window_bytes, rounds: 0 };
+        let windows = |domain| shuffled.windows(domain);
+        shuffled.rounds = shuffled.domains.iter().map(windows).max().unwrap_or(0);
+        shuffled
+    }
+
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    pub(crate) fn domains(&self) -> &[Domain] {
+        &self.domains
+    }
+
+    /// The domain that a rank owns.
+    pub(crate) fn domain_of(&self, rank: u32) -> Option<&Domain> {
+        self.domains.iter().find(|domain| domain.aggregator == rank)
+    }
+
+    /// Largest window of any round.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        let longest = self.domains.iter().map(|domain| domain.file.end - domain.file.start).max();
+        self.window_bytes.min(longest.unwrap_or(0))
+    }
+
+    /// The part of a domain that its aggregator works on in a round; may be empty.
+    pub(crate) fn window(&self, domain: &Domain, round: u64) -> Range<u64> {
+        // Windows end at multiples of their size, so that all but the first are aligned.
+        let base = domain.file.start / self.window_bytes * self.window_bytes;
+        let at = |window: u64| base.saturating_add(window.saturating_mul(self.window_bytes));
+        let clamp = |offset: u64| offset.clamp(domain.file.start, domain.file.end);
+        clamp(at(round))..clamp(at(round + 1))
+    }
+
+    fn windows(&self, domain: &Domain) -> u64 {
+        let base = domain.file.start / self.window_bytes;
+        domain.file.end.div_ceil(self.window_bytes) - base
+    }
+}
+
+impl fmt::Display for Shuffled {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "window     {} bytes", self.window_bytes)?;
+        for Domain { aggregator, file } in &self.domains {
+            writeln!(formatter, "domain     rank {aggregator}: {}..{}", file.start, file.end)?;
+        }
+        Ok(())
+    }
+}
+
+/// Divides a range among aggregators: equal parts that end at multiples of `align`.
+fn divide(file: Range<u64>, aggregators: &[u32], align: u64, min_bytes: u64) -> Vec<Domain> {
+    let share = (file.end - file.start).div_ceil(wide(aggregators.len()).max(1)).max(min_bytes);
+    let mut domains = Vec::new();
+    let mut start = file.start;
+    for (number, &aggregator) in aggregators.iter().enumerate() {
+        let ideal = file.start.saturating_add(share.saturating_mul(wide(number) + 1));
+        let aligned = ideal.checked_next_multiple_of(align).unwrap_or(u64::MAX);
+        let last = number + 1 == aggregators.len();
+        let end = if last { file.end } else { aligned.min(file.end) };
+        if start < end {
+            domains.push(Domain { aggregator, file: start..end });
+            start = end;
+        }
+    }
+    domains
+}
+
+/// The ranks that touch storage: as many as the hints say, spread over the nodes; by default one
+/// for each processor.
+fn aggregators(planning: &Planning<'_>) -> Vec<u32> {
+    let FileFacts { nodes, cores, .. } = planning.file;
+    let hints = planning.hints;
+    let per_node = match (hints.aggregators_per_node, hints.aggregators) {
+        (Some(limit), _) => narrow(u64::from(limit)),
+        (None, Some(_)) => nodes.len(),
+        (None, None) => index(*cores).max(1),
+    };
+    let limit = hints.aggregators.map_or(nodes.len(), index).min(nodes.len());
+    // Take a rank from each node in turn.
+    let node_count = nodes.iter().max().map_or(0, |&node| index(node) + 1);
+    let mut members: Vec<Vec<u32>> = vec![Vec::new(); node_count];
+    for (rank, &node) in nodes.iter().enumerate() {
+        members[index(node)].push(rank_of(rank));
+    }
+    let turns = (0..per_node.min(nodes.len()))
+        .flat_map(|turn| members.iter().filter_map(move |ranks| ranks.get(turn).copied()));
+    let mut chosen: Vec<u32> = turns.take(limit).collect();
+    chosen.sort_unstable();
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hints::Hints;
+    use crate::plan::{Direction, Summary};
+
+    fn plan(nodes: Vec<u32>, reach: Range<u64>, hints: &Hints) -> Shuffled {
+        let file = FileFacts {
+            nodes,
+            shared_memory: false,
+            cores: 2,
+            block_bytes: 4096,
+            range_locks: true,
+            readable: true,
+        };
+        let len = reach.end - reach.start;
+        let requests = [Summary { reach, len, piece_bytes: 4, sorted: true }];
+        two_phase(&Planning {
+            direction: Direction::Write,
+            requests: &requests,
+            collective: true,
+            atomic: false,
+            hints,
+            file: &file,
+        })
+    }
+
+    /// The example of paper 003: bytes 100 to 399, three processes.
+    #[test]
+    fn domains_divide_the_range_as_in_the_paper() {
+        let hints = Hints {
+            aggregators: Some(3),
+            stripe_bytes: Some(1),
+            ..Hints::default()
+        };
+        let shuffled = plan(vec![0; 3], 100..400, &hints);
+        let ranges: Vec<_> = shuffled.domains.iter().map(|domain| domain.file.clone()).collect();
+        assert_eq!(ranges, [100..200, 200..300, 300..400]);
+    }
+
+    #[test]
+    fn windows_cover_each_domain_once_and_are_aligned() {
+        let hints = Hints {
+            aggregators: Some(4),
+            collective_buffer_bytes: 8192,
+            ..Hints::default()
+        };
+        let shuffled = plan(vec![0; 8], 5000..123_457, &hints);
+        let mut covered = 5000;
+        for domain in shuffled.domains() {
+            assert_eq!(domain.file.start, covered);
+            for round in 0..shuffled.rounds() {
+                let window = shuffled.window(domain, round);
+                assert!(window.is_empty() || window.start == covered);
+                assert!(window.is_empty() || window.end % 4096 == 0 || window.end == 123_457);
+                covered = covered.max(window.end);
+            }
+            assert_eq!(covered, domain.file.end);
+        }
+        assert_eq!(covered, 123_457);
+    }
+
+    #[test]
+    fn aggregators_are_spread_over_the_nodes() {
+        let hints = |aggregators| Hints { aggregators, ..Hints::default() };
+        let ranks = |nodes: &[u32], hints: &Hints| {
+            let shuffled = plan(nodes.to_vec(), 0..1 << 30, hints);
+            shuffled.domains.iter().map(|domain| domain.aggregator).collect::<Vec<_>>()
+        };
+        assert_eq!(ranks(&[0, 0, 0, 1, 1, 1], &hints(None)), [0, 1, 3, 4]);
+        assert_eq!(ranks(&[0, 0, 0, 1, 1, 1], &hints(Some(2))), [0, 3]);
+        assert_eq!(ranks(&[0, 0, 0, 1, 1, 1], &hints(Some(9))), [0, 1, 2, 3, 4, 5]);
+        let one = Hints { aggregators_per_node: Some(1), ..Hints::default() };
+        assert_eq!(ranks(&[0, 0, 1, 2, 2], &one), [0, 2, 3]);
+    }
+
+    #[test]
+    fn a_small_range_needs_few_domains() {
+        let hints = Hints { aggregators: Some(8), ..Hints::default() };
+        assert_eq!(plan(vec![0; 8], 10..20, &hints).domains.len(), 1);
+        assert!(plan(vec![0; 8], 0..0, &hints).domains.is_empty());
+    }
+}
