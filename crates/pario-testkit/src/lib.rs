@@ -1,3 +1,15 @@
 //! Byte oracle, generators and conformance suites for pario.
+//!
+//! A [`recipe::Recipe`] says how a datatype is constructed. From it come the real datatype
+//! ([`recipe::Recipe::build`]) and, independently, its [`typemap::Typemap`]: the offset of every
+//! single byte, found by writing the definitions of the MPI standard as loops. Where the two
+//! differ, pario has a bug. [`generate::Generator`] makes random recipes, [`shrink`] makes the
+//! recipe of a failure small.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)]
 
 pub mod conformance;
+pub mod generate;
+pub mod recipe;
+pub mod shrink;
+pub mod typemap;
