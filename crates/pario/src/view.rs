@@ -134,7 +134,7 @@ impl CompiledView {
     /// For reading, ascending displacements are enough: such a view is served piece by piece.
     pub(crate) fn new(view: &View, writable: bool) -> Result<CompiledView> {
         let form = view.representation.form();
-        let (etype, filetype) = (view.etype.compiled(form), view.filetype.compiled(form));
+        let (etype, filetype) = (view.etype.compiled(form)?, view.filetype.compiled(form)?);
         let etype_bytes = etype.layout.size();
         let filetype_bytes = filetype.layout.size();
         if etype_bytes == 0 {
@@ -179,9 +179,7 @@ impl CompiledView {
     /// The signature of etypes, where values must be converted between memory and file.
     pub(crate) fn converts(&self, memory: &Signature) -> bool {
         let unchanged = [Element::Byte, Element::I8, Element::U8];
-        let plain = |signature: &Signature| {
-            matches!(signature, Signature::Repeat { element, .. } if unchanged.contains(element))
-        };
+        let plain = |signature: &Signature| matches!(signature, Signature::Repeat { element, .. } if unchanged.contains(element));
         self.view.representation == Representation::External32
             && memory.bytes(Form::Native) > 0
             && !plain(memory)

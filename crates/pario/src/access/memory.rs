@@ -27,7 +27,7 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     fn new(span: Span, count: u64, datatype: &Datatype) -> Result<Buffer> {
-        let layout = datatype.compiled(Form::Native).tiled(count)?;
+        let layout = datatype.compiled(Form::Native)?.tiled(count)?;
         if !span.holds(&layout) {
             let text = format!(
                 "{count} values of the datatype touch bytes {}..{}, outside the buffer",
@@ -68,10 +68,7 @@ impl Buffer {
     /// # Safety
     /// The memory is alive and writable, and nobody else touches these bytes for the lifetime
     /// that is chosen.
-    pub(crate) unsafe fn contiguous_mut<'a>(
-        &self,
-        positions: &Range<u64>,
-    ) -> Option<&'a mut [u8]> {
+    pub(crate) unsafe fn contiguous_mut<'a>(&self, positions: &Range<u64>) -> Option<&'a mut [u8]> {
         let offset = self.contiguous_at(positions)?;
         // SAFETY: passed on from the caller; the span checks its bounds.
         Some(unsafe { self.span.bytes_mut(offset, narrow(positions.end - positions.start)) })
@@ -83,8 +80,7 @@ impl Buffer {
         }
         let first = self.layout.offset_of(positions.start);
         let contiguous = self.layout.is_contiguous() || {
-            let mut cursor =
-                crate::datatype::cursor::Cursor::new(&self.layout, positions.clone());
+            let mut cursor = crate::datatype::cursor::Cursor::new(&self.layout, positions.clone());
             let mut end = first;
             while let Some(chunk) = cursor.chunk() {
                 if chunk.offset != end || chunk.count > 1 && chunk.stride != chunk.len.cast_signed()

@@ -13,8 +13,8 @@ use crate::error::{Error, ErrorClass, Result};
 pub(crate) mod memory;
 pub(crate) mod windows;
 
-pub use memory::{OwnedBuffer, Source, Target, Typed};
 pub(crate) use memory::{Buffer, Exposure};
+pub use memory::{OwnedBuffer, Source, Target, Typed};
 
 /// The file side of a request, or of a part of one.
 ///
@@ -57,10 +57,15 @@ impl Access {
         self.first_position..self.first_position + self.len
     }
 
-    /// The file range from the first to the last byte; empty at 0 if there are none.
+    /// The file range from the first to the last byte; empty at 0 if there are none. That of the
+    /// whole view where bytes are not in order.
     pub(crate) fn reach(&self) -> Range<u64> {
         match self.len {
             0 => 0..0,
+            _ if !self.is_sorted() => {
+                let (lower, upper) = (self.layout.lower(), self.layout.upper());
+                lower.cast_unsigned()..upper.cast_unsigned()
+            }
             len => {
                 let (first, last) = (self.first_data, self.first_data + len - 1);
                 let offset = |data| self.layout.offset_of(data).cast_unsigned();

@@ -75,7 +75,8 @@ impl Iterator for Windows<'_> {
         let mut file = offset..offset;
         while let Some(chunk) = self.cursor.chunk() {
             let offset = chunk.offset.cast_unsigned();
-            let joins = offset.checked_sub(file.end).is_some_and(|hole| hole <= self.cut.hole_bytes);
+            let joins =
+                offset.checked_sub(file.end).is_some_and(|hole| hole <= self.cut.hole_bytes);
             if !joins {
                 break;
             }

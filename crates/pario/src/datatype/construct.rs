@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::layout::Layout;
-use super::signature::Signature;
+use super::signature::{Form, Signature};
 use super::{Both, Compiled, Datatype, Element};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::wide;
@@ -94,10 +94,11 @@ impl Datatype {
             layout: Layout::block(0, size).unwrap_or_else(|_| Layout::empty()),
             lower: 0,
             upper: size.cast_signed(),
+            bounded: true,
             alignment,
         };
         let external = (element.external_size() != element.size())
-            .then(|| compile(element.external_size(), 1));
+            .then(|| Ok(compile(element.external_size(), 1)));
         let native = compile(element.size(), element.alignment());
         Datatype::from_parts(native, external, Signature::element(element))
     }
@@ -203,21 +204,24 @@ impl Datatype {
             let mut layouts = Vec::with_capacity(fields.len());
             let mut alignment = 1;
             for field in fields {
-                let old = field.datatype.compiled(form);
-                layouts.push(old.tiled(field.block_len)?.shifted(field.displacement)?);
+                let old = field.datatype.compiled(form)?;
+                let layout = old.tiled(field.block_len)?.shifted(field.displacement)?;
                 bounds.add_block(field.block_len, field.displacement, old)?;
-                if field.block_len > 0 {
+                if !layout.is_empty() {
                     alignment = alignment.max(old.alignment);
                 }
+                layouts.push(layout);
             }
-            let (lower, upper) = bounds.get();
-            let extent = (upper - lower).max(0).cast_unsigned().next_multiple_of(alignment);
-            let upper = lower.checked_add(signed(extent)?).ok_or_else(overflow)?;
-            Ok(Compiled { layout: Layout::joined(layouts)?, lower, upper, alignment })
+            let mut built = bounds.around(Layout::joined(layouts)?, alignment)?;
+            if built.extent() > 0 {
+                let extent = built.extent().cast_unsigned().next_multiple_of(alignment);
+                built.upper = built.lower.checked_add(signed(extent)?).ok_or_else(overflow)?;
+            }
+            Ok(built)
         };
-        let native = build(super::Form::Native)?;
+        let native = build(Form::Native)?;
         let changes = fields.iter().any(|field| field.datatype.compiled.external.is_some());
-        let external = if changes { Some(build(super::Form::External)?) } else { None };
+        let external = changes.then(|| build(Form::External));
         let signature = Signature::joined(
             fields.iter().map(|field| field.datatype.signature().repeated(field.block_len)),
         );
@@ -290,7 +294,9 @@ impl Datatype {
     /// As [`Datatype::contiguous`].
     pub fn resized(lower_bound: i64, extent: i64, old: &Datatype) -> Result<Datatype> {
         let upper = lower_bound.checked_add(extent).ok_or_else(overflow)?;
-        old.derive(1, |old| Ok(Compiled { lower: lower_bound, upper, ..old.clone() }))
+        old.derive(1, |old| {
+            Ok(Compiled { lower: lower_bound, upper, bounded: true, ..old.clone() })
+        })
     }
 
     /// The same type again (MPI_Type_dup).
@@ -298,7 +304,11 @@ impl Datatype {
         self.clone()
     }
 
-    fn from_parts(native: Compiled, external: Option<Compiled>, signature: Signature) -> Datatype {
+    fn from_parts(
+        native: Compiled,
+        external: Option<Result<Compiled>>,
+        signature: Signature,
+    ) -> Datatype {
         Datatype { compiled: Arc::new(Both { native, external, signature }) }
     }
 
@@ -309,7 +319,8 @@ impl Datatype {
         build: impl Fn(&Compiled) -> Result<Compiled>,
     ) -> Result<Datatype> {
         let native = build(&self.compiled.native)?;
-        let external = self.compiled.external.as_ref().map(build).transpose()?;
+        let external = self.compiled.external.as_ref();
+        let external = external.map(|old| old.as_ref().map_err(Clone::clone).and_then(build));
         Ok(Datatype::from_parts(native, external, self.signature().repeated(values)))
     }
 }
@@ -323,7 +334,7 @@ struct Bounds {
 impl Bounds {
     /// Adds the bounds of `len` values one extent apart, the first one displaced.
     fn add_block(&mut self, len: u64, displacement: i64, old: &Compiled) -> Result<()> {
-        if len == 0 {
+        if len == 0 || !old.bounded {
             return Ok(());
         }
         let last = product(signed(len - 1)?, old.extent())?;
@@ -341,8 +352,11 @@ impl Bounds {
         Ok(())
     }
 
-    fn get(&self) -> (i64, i64) {
-        self.found.unwrap_or((0, 0))
+    /// A layout with these bounds; without any, they are 0 and count for nothing.
+    fn around(&self, layout: Layout, alignment: u64) -> Result<Compiled> {
+        let (lower, upper) = self.found.unwrap_or((0, 0));
+        upper.checked_sub(lower).ok_or_else(overflow)?;
+        Ok(Compiled { layout, lower, upper, bounded: self.found.is_some(), alignment })
     }
 }
 
@@ -358,9 +372,7 @@ fn blocks_at_stride(
         bounds.add_block(block_len, 0, old)?;
         bounds.add_block(block_len, product(signed(count - 1)?, stride_bytes)?, old)?;
     }
-    let (lower, upper) = bounds.get();
-    upper.checked_sub(lower).ok_or_else(overflow)?;
-    Ok(Compiled { layout, lower, upper, alignment: old.alignment })
+    bounds.around(layout, old.alignment)
 }
 
 /// Blocks given as (length, displacement in bytes).
@@ -376,9 +388,7 @@ fn blocks_at(
     // The first pass has seen every error of a block's place.
     let places = blocks.flatten().map(|(len, at)| old.tiled(len)?.shifted(at));
     let layouts: Vec<Layout> = places.collect::<Result<_>>()?;
-    let (lower, upper) = bounds.get();
-    upper.checked_sub(lower).ok_or_else(overflow)?;
-    Ok(Compiled { layout: Layout::joined(layouts)?, lower, upper, alignment: old.alignment })
+    bounds.around(Layout::joined(layouts)?, old.alignment)
 }
 
 /// An array, dimension by dimension from the one that varies fastest: `part` places the inner
@@ -399,7 +409,7 @@ fn array(
         layout = part(dimension, &layout, stride)?;
         stride = product(signed(sizes[dimension])?, stride)?;
     }
-    Ok(Compiled { layout, lower: 0, upper: stride, alignment: old.alignment })
+    Ok(Compiled { layout, lower: 0, upper: stride, bounded: true, alignment: old.alignment })
 }
 
 /// The indices of one dimension that one process owns: full blocks at a stride, then a shorter
@@ -602,6 +612,6 @@ mod tests {
         let long = Datatype::element(Element::Long);
         let vector = Datatype::vector(2, 1, 3, &long).unwrap();
         assert_eq!((vector.size(), vector.extent()), (16, 32));
-        assert_eq!((vector.external_size(), vector.external_extent()), (8, 16));
+        assert_eq!((vector.external_size(), vector.external_extent().unwrap()), (8, 16));
     }
 }

@@ -292,12 +292,14 @@ impl Layout {
 
     /// `len` contiguous bytes.
     pub(crate) fn block(offset: i64, len: u64) -> Result<Layout> {
-        offset.checked_add(signed(len)?).ok_or_else(overflow)?;
-        Ok(Layout { origin: offset, node: Node::block(len)? })
+        Layout { origin: 0, node: Node::block(len)? }.shifted(offset)
     }
 
     /// The same bytes, moved.
     pub(crate) fn shifted(&self, by: i64) -> Result<Layout> {
+        if self.is_empty() {
+            return Ok(Layout::empty());
+        }
         let facts = self.node.facts();
         let origin = self.origin.checked_add(by).ok_or_else(overflow)?;
         origin.checked_add(facts.lower).ok_or_else(overflow)?;

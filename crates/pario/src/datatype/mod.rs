@@ -54,8 +54,9 @@ pub struct Datatype {
 #[derive(Debug)]
 struct Both {
     native: Compiled,
-    /// The type in `external32`, where its sizes differ from the native ones.
-    external: Option<Compiled>,
+    /// The type in `external32`, where its sizes differ from the native ones; an error if it is
+    /// too large there.
+    external: Option<Result<Compiled>>,
     signature: Signature,
 }
 
@@ -66,6 +67,8 @@ pub(crate) struct Compiled {
     /// Lower and upper bound; their distance is the extent.
     pub(crate) lower: i64,
     pub(crate) upper: i64,
+    /// Whether data or a resize decides the bounds; otherwise they are 0 and count for nothing.
+    bounded: bool,
     /// The largest alignment of an element inside.
     alignment: u64,
 }
@@ -144,8 +147,11 @@ impl Datatype {
     }
 
     /// Extent in the `external32` representation.
-    pub fn external_extent(&self) -> i64 {
-        self.compiled(Form::External).extent()
+    ///
+    /// # Errors
+    /// `Type` if the type is too large in it.
+    pub fn external_extent(&self) -> Result<i64> {
+        Ok(self.compiled(Form::External)?.extent())
     }
 
     /// Offset of data byte `byte`, or `None` behind the last.
@@ -236,10 +242,10 @@ impl Datatype {
     }
 
     /// The type in a representation.
-    pub(crate) fn compiled(&self, form: Form) -> &Compiled {
+    pub(crate) fn compiled(&self, form: Form) -> Result<&Compiled> {
         match (form, &self.compiled.external) {
-            (Form::External, Some(external)) => external,
-            _ => &self.compiled.native,
+            (Form::External, Some(external)) => external.as_ref().map_err(Clone::clone),
+            _ => Ok(&self.compiled.native),
         }
     }
 

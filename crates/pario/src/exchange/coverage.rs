@@ -43,9 +43,8 @@ mod tests {
 
     #[test]
     fn an_overlap_does_not_hide_a_hole() {
-        let access = |offset, len| {
-            Access::new(&Layout::block(offset, len).unwrap(), 0, len).unwrap()
-        };
+        let access =
+            |offset, len| Access::new(&Layout::block(offset, len).unwrap(), 0, len).unwrap();
         let (one, two, three) = (access(100, 70), access(150, 60), access(210, 90));
         let parcel = |access| Parcel { access, positions: Access::positions(access) };
         assert!(is_complete(&(100..300), &[parcel(&one), parcel(&two), parcel(&three)]));

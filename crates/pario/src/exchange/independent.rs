@@ -12,8 +12,8 @@ use crate::access::windows::{Window, Windows};
 use crate::comm::pause;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
-use crate::plan::independent::{Independent, LockRule};
 use crate::plan::Direction;
+use crate::plan::independent::{Independent, LockRule};
 use crate::statistics::CallStatistics;
 use crate::storage::{LockGuard, LockRange};
 
@@ -209,8 +209,7 @@ impl Server<'_> {
                     })
                     .collect();
                 self.statistics.storage_writes += 1;
-                let written =
-                    timed(&mut self.statistics.storage, || storage.write_list(&pieces));
+                let written = timed(&mut self.statistics.storage, || storage.write_list(&pieces));
                 let moved = written.as_ref().map_or_else(Error::moved, |()| len);
                 self.statistics.storage_written_bytes += moved;
                 self.moved += moved;

@@ -179,11 +179,7 @@ mod tests {
     /// The example of paper 003: bytes 100 to 399, three processes.
     #[test]
     fn domains_divide_the_range_as_in_the_paper() {
-        let hints = Hints {
-            aggregators: Some(3),
-            stripe_bytes: Some(1),
-            ..Hints::default()
-        };
+        let hints = Hints { aggregators: Some(3), stripe_bytes: Some(1), ..Hints::default() };
         let shuffled = plan(vec![0; 3], 100..400, &hints);
         let ranges: Vec<_> = shuffled.domains.iter().map(|domain| domain.file.clone()).collect();
         assert_eq!(ranges, [100..200, 200..300, 300..400]);
@@ -191,11 +187,8 @@ mod tests {
 
     #[test]
     fn windows_cover_each_domain_once_and_are_aligned() {
-        let hints = Hints {
-            aggregators: Some(4),
-            collective_buffer_bytes: 8192,
-            ..Hints::default()
-        };
+        let hints =
+            Hints { aggregators: Some(4), collective_buffer_bytes: 8192, ..Hints::default() };
         let shuffled = plan(vec![0; 8], 5000..123_457, &hints);
         let mut covered = 5000;
         for domain in shuffled.domains() {
