@@ -1,13 +1,49 @@
 //! Parallel I/O for programs that run as many ranks.
+//!
+//! Thousands of ranks of one program write and read one file, each its own small scattered
+//! pieces. pario makes that about as fast as writing the same bytes in one piece: it compiles
+//! MPI's datatypes and views to loops instead of lists, lets the ranks work out each other's
+//! share without sending offsets, and carries every strategy out with one executor.
+//!
+//! The modules are in the order of a call:
+//!
+//! | step | module | what |
+//! | --- | --- | --- |
+//! | | [`file`] | the user's call: [`File::write_all`] |
+//! | 1 | `request` | what was asked, checked |
+//! | 2 | [`access`] | which bytes of memory are which of the file |
+//! | 3 | `plan` | who does what, in which round; pure data |
+//! | 4 | `exchange` | carries the rounds out between the ranks |
+//! | 5 | [`storage`] | bytes on a device |
+//!
+//! [`datatype`] and [`comm`] support steps 1 to 4; [`hints`], [`error`] and [`statistics`] serve
+//! all.
+//!
+//! ```
+//! use pario::{Datatype, File, Position, Threads, View};
+//!
+//! // Sixteen ranks; each writes every sixteenth float of one file.
+//! Threads::new(16).run(|comm| -> pario::Result<()> {
+//!     let file = File::options().write(true).create(true).open(&*comm, "memory:floats")?;
+//!     let float = Datatype::of::<f32>();
+//!     let every_16th = Datatype::resized(0, 64, &float)?;
+//!     file.set_view(&View::new(u64::from(comm.rank()) * 4, &float, &every_16th))?;
+//!     let mine = vec![comm.rank() as f32; 1000];
+//!     file.write_all(Position::Individual, &mine)?;
+//!     file.close()
+//! });
+//! ```
 
 pub mod access;
 pub mod comm;
 pub mod datatype;
 pub mod error;
 mod exchange;
+pub mod file;
 pub mod hints;
 mod number;
 mod plan;
+mod request;
 pub mod statistics;
 pub mod storage;
 mod view;
@@ -18,9 +54,11 @@ pub use datatype::{
     Darray, DarrayDimension, Datatype, Distribution, Element, Elementary, Field, Order,
 };
 pub use error::{Error, ErrorClass, Result};
+pub use file::{AccessMode, File, Handle, OpenOptions, Pending, Plan, Split, Status};
 pub use hints::{
     EffectiveHint, Environment, HintOrigin, HintReport, HintSet, Hints, IgnoredHint, Strategy,
     Switch,
 };
+pub use request::Position;
 pub use statistics::{CallStatistics, FileStatistics};
 pub use view::{Representation, View};

@@ -1,8 +1,8 @@
 //! Views: what one rank sees of a file (MPI-4.1, section 14.3).
 
+use crate::datatype::Datatype;
 use crate::datatype::layout::Layout;
-use crate::datatype::signature::{Form, Signature};
-use crate::datatype::{Datatype, Element};
+use crate::datatype::signature::Form;
 use crate::error::{Error, ErrorClass, Result};
 
 /// How values are represented in the file.
@@ -174,15 +174,6 @@ impl CompiledView {
             )));
         }
         Ok(CompiledView { view: view.clone(), layout, etype_bytes, filetype_bytes })
-    }
-
-    /// The signature of etypes, where values must be converted between memory and file.
-    pub(crate) fn converts(&self, memory: &Signature) -> bool {
-        let unchanged = [Element::Byte, Element::I8, Element::U8];
-        let plain = |signature: &Signature| matches!(signature, Signature::Repeat { element, .. } if unchanged.contains(element));
-        self.view.representation == Representation::External32
-            && memory.bytes(Form::Native) > 0
-            && !plain(memory)
     }
 }
 

@@ -1,8 +1,14 @@
 //! The memory side of a request: the user's buffer and where its data lies.
 //!
 //! Unsafe: a [`Buffer`] names memory by address, because other threads copy from it and to it
-//! during a collective. The address is valid as long as the [`Source`] or [`Target`] borrows its
-//! slice; an [`Exposure`] hands it to other threads only under a lock that ends first.
+//! during a collective. What keeps it sound, and must be kept by all code in this crate:
+//!
+//! 1. A buffer is used only while the [`Source`] or [`Target`] that it came from borrows the
+//!    user's slice: by the call at hand, or by other threads through an [`Exposure`], whose lock
+//!    its owner takes before it leaves the call.
+//! 2. Bytes of a source are only read. Bytes of a target are written by one thread each: the one
+//!    that serves the request, or the aggregator whose domain they lie in. A target whose layout
+//!    may name a byte twice is not exposed.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -39,6 +45,18 @@ impl Buffer {
         Ok(Buffer { span, layout, signature: datatype.signature().repeated(count) })
     }
 
+    /// No data.
+    pub(crate) fn nothing() -> Buffer {
+        let layout = Layout::empty();
+        Buffer { span: Span::of(&[]), layout, signature: Signature::empty() }
+    }
+
+    /// The memory of bytes, to be read or written as they are.
+    pub(crate) fn of_bytes(bytes: &mut [u8]) -> Buffer {
+        let len = bytes.len();
+        plain::<u8>(Span::of_mut(bytes), len)
+    }
+
     /// Bytes of data.
     pub(crate) fn len(&self) -> u64 {
         self.layout.size()
@@ -54,23 +72,16 @@ impl Buffer {
     }
 
     /// The data at some positions, if it is contiguous.
-    ///
-    /// # Safety
-    /// The memory is alive and nobody writes it for the lifetime that is chosen.
-    pub(crate) unsafe fn contiguous<'a>(&self, positions: &Range<u64>) -> Option<&'a [u8]> {
+    pub(crate) fn contiguous(&self, positions: &Range<u64>) -> Option<&[u8]> {
         let offset = self.contiguous_at(positions)?;
-        // SAFETY: passed on from the caller; the span checks its bounds.
+        // SAFETY: rules 1 and 2 of this module; the span checks its bounds.
         Some(unsafe { self.span.bytes(offset, narrow(positions.end - positions.start)) })
     }
 
     /// The data at some positions, if it is contiguous, for writing.
-    ///
-    /// # Safety
-    /// The memory is alive and writable, and nobody else touches these bytes for the lifetime
-    /// that is chosen.
-    pub(crate) unsafe fn contiguous_mut<'a>(&self, positions: &Range<u64>) -> Option<&'a mut [u8]> {
+    pub(crate) fn contiguous_mut<'a>(&self, positions: &Range<u64>) -> Option<&'a mut [u8]> {
         let offset = self.contiguous_at(positions)?;
-        // SAFETY: passed on from the caller; the span checks its bounds.
+        // SAFETY: rules 1 and 2 of this module; the span checks its bounds.
         Some(unsafe { self.span.bytes_mut(offset, narrow(positions.end - positions.start)) })
     }
 
@@ -96,48 +107,36 @@ impl Buffer {
     }
 
     /// Copies the data at some positions to consecutive bytes.
-    ///
-    /// # Safety
-    /// The memory is alive and nobody writes it.
-    pub(crate) unsafe fn pack(&self, positions: &Range<u64>, target: &mut [u8]) {
+    pub(crate) fn pack(&self, positions: &Range<u64>, target: &mut [u8]) {
         let packed = packed(positions);
         let target = Side { span: &Span::of_mut(target), layout: &packed, position: 0 };
-        // SAFETY: passed on from the caller; `target` is borrowed exclusively.
+        // SAFETY: rules 1 and 2 of this module; `target` is borrowed exclusively.
         unsafe { copy(target, self.side(positions.start), positions.end - positions.start) }
     }
 
     /// Copies consecutive bytes to the data at some positions.
-    ///
-    /// # Safety
-    /// The memory is alive and writable, and nobody else touches these bytes.
-    pub(crate) unsafe fn unpack(&self, positions: &Range<u64>, source: &[u8]) {
+    pub(crate) fn unpack(&self, positions: &Range<u64>, source: &[u8]) {
         let packed = packed(positions);
         let source = Side { span: &Span::of(source), layout: &packed, position: 0 };
-        // SAFETY: passed on from the caller; `source` is borrowed.
+        // SAFETY: rules 1 and 2 of this module; `source` is borrowed.
         unsafe { copy(self.side(positions.start), source, positions.end - positions.start) }
     }
 
     /// Copies the data at some positions to their places in a window of the file.
-    ///
-    /// # Safety
-    /// The memory is alive and nobody writes it.
-    pub(crate) unsafe fn fill(&self, window: &mut FileWindow<'_>, parcel: Parcel<'_>) {
+    pub(crate) fn fill(&self, window: &mut FileWindow<'_>, parcel: Parcel<'_>) {
         let span = Span::of_mut(window.bytes).based_at(window.offset.cast_signed());
         let (layout, data) = parcel.access.place(parcel.positions.start);
         let target = Side { span: &span, layout, position: data };
-        // SAFETY: passed on from the caller; the window is borrowed exclusively.
+        // SAFETY: rules 1 and 2 of this module; the window is borrowed exclusively.
         unsafe { copy(target, self.side(parcel.positions.start), parcel.len()) }
     }
 
     /// Copies from a window of the file to the data at some positions.
-    ///
-    /// # Safety
-    /// The memory is alive and writable, and nobody else touches these bytes.
-    pub(crate) unsafe fn take(&self, window: &FileWindow<'_>, parcel: Parcel<'_>) {
+    pub(crate) fn take(&self, window: &FileWindow<'_>, parcel: Parcel<'_>) {
         let span = Span::of(window.bytes).based_at(window.offset.cast_signed());
         let (layout, data) = parcel.access.place(parcel.positions.start);
         let source = Side { span: &span, layout, position: data };
-        // SAFETY: passed on from the caller; the window is borrowed.
+        // SAFETY: rules 1 and 2 of this module; the window is borrowed.
         unsafe { copy(self.side(parcel.positions.start), source, parcel.len()) }
     }
 
@@ -402,8 +401,7 @@ mod tests {
         let ints = Datatype::vector(3, 2, 4, &Datatype::of::<i32>()).unwrap();
         let bytes: Vec<u8> = (0..40).collect();
         let source = Source::typed(&bytes, 0, 1, &ints).unwrap();
-        // SAFETY: `bytes` is alive and nobody writes it.
-        let stretch = |positions| unsafe { source.buffer.contiguous(&positions) };
+        let stretch = |positions| source.buffer.contiguous(&positions);
         assert_eq!(stretch(9..16).unwrap(), &bytes[17..24]);
         assert!(stretch(6..9).is_none());
     }

@@ -119,6 +119,13 @@ impl Access {
         Ok(Access { layout, first_position: positions.start, first_data: 0, len })
     }
 
+    /// Without the first `skip` bytes; positions count from there.
+    pub(crate) fn without_first(&self, skip: u64) -> Access {
+        let skip = skip.min(self.len);
+        let first_data = self.first_data + skip;
+        Access { first_data, len: self.len - skip, ..self.clone() }
+    }
+
     /// A number that equal accesses share and different ones almost never do.
     pub(crate) fn fingerprint(&self) -> u64 {
         let place = self.first_data.rotate_left(21) ^ self.len.rotate_left(42);

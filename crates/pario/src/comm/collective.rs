@@ -64,6 +64,7 @@ pub(crate) async fn broadcast(
 }
 
 /// Waits until every rank is here.
+#[cfg(test)]
 pub(crate) async fn barrier(communicator: &dyn Communicator, call: u64) -> Result<()> {
     all_gather(communicator, call, Vec::new()).await.map(|_| ())
 }

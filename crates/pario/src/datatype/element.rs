@@ -162,15 +162,13 @@ fn extended(quadruple: u128) -> u128 {
     let fraction = quadruple & (u128::MAX >> 16);
     let mut mantissa = fraction >> EXTRA_BITS;
     let integer_bit = u128::from(exponent != 0) << 63;
-    let mut head = quadruple >> 112;
+    let head = quadruple >> 112;
     let (rest, half) = (fraction & ((1 << EXTRA_BITS) - 1), 1 << (EXTRA_BITS - 1));
     if exponent != 0x7fff && (rest > half || rest == half && mantissa & 1 == 1) {
         mantissa += 1;
         if mantissa >> 63 == 1 {
             // The fraction overflowed: the next power of two.
-            head += 1;
-            mantissa = 0;
-            return head << 64 | 1 << 63;
+            return (head + 1) << 64 | 1 << 63;
         }
     }
     head << 64 | integer_bit | mantissa

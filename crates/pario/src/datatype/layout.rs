@@ -382,6 +382,7 @@ impl Layout {
     }
 
     /// Depth of the tree; a block has depth 0.
+    #[cfg(test)]
     pub(crate) fn depth(&self) -> u32 {
         self.node.facts().depth
     }

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::{Job, Outcome, timed};
+use crate::access::Buffer;
 use crate::access::memory::{FileWindow, Parcel};
 use crate::access::windows::{Window, Windows};
 use crate::comm::pause;
@@ -94,7 +95,7 @@ impl Server<'_> {
         let guard = self.lock_write(&window.file).await?;
         let (file, positions) = (window.file, window.positions);
         let whole = file.end - file.start;
-        let straight = is_contiguous(self.job.buffer, &positions);
+        let straight = self.job.buffer.contiguous(&positions).is_some();
         let step = if straight { whole } else { self.steps.buffer_bytes.min(whole) };
         let mut done = 0;
         let mut progress = Progress::GoesOn;
@@ -113,7 +114,7 @@ impl Server<'_> {
 
     fn write_run(&mut self, offset: u64, positions: &Range<u64>) -> Result<Progress> {
         let (buffer, staging) = (self.job.buffer, &mut self.staging);
-        let bytes = match contiguous(buffer, positions) {
+        let bytes = match buffer.contiguous(positions) {
             Some(bytes) => bytes,
             None => packed(buffer, positions, staging)?,
         };
@@ -135,13 +136,13 @@ impl Server<'_> {
             let count = timed(&mut self.statistics.storage, || storage.read_at(offset, bytes));
             count.map(wide).map_err(|error| error.at_offset(offset))
         };
-        let count = match contiguous_mut(buffer, positions) {
+        let count = match buffer.contiguous_mut(positions) {
             Some(bytes) => read(bytes)?,
             None => {
                 let bytes = room(&mut self.staging, len)?;
                 let count = read(bytes)?;
                 let there = positions.start..positions.start + count;
-                unpack(buffer, &there, &bytes[..narrow(count)]);
+                buffer.unpack(&there, &bytes[..narrow(count)]);
                 count
             }
         };
@@ -168,10 +169,10 @@ impl Server<'_> {
             let there = own.within(&(start..start + wide(count)));
             parcel.positions.end = there.end.clamp(parcel.positions.start, parcel.positions.end);
             self.moved += parcel.len();
-            take(job.buffer, &contents, parcel);
+            job.buffer.take(&contents, parcel);
             return Ok(if wide(count) < len { Progress::EndOfFile } else { Progress::GoesOn });
         }
-        fill(job.buffer, &mut contents, parcel.clone());
+        job.buffer.fill(&mut contents, parcel.clone());
         // Between reading and writing others must not get in: the lock is what keeps them out.
         pause().await;
         let bytes = &self.staging[..narrow(len)];
@@ -196,7 +197,7 @@ impl Server<'_> {
         let offset = first.file.start;
         let moved = match self.job.prepared.direction {
             Direction::Write => {
-                let bytes = match contiguous(buffer, &positions) {
+                let bytes = match buffer.contiguous(&positions) {
                     Some(bytes) => bytes,
                     None => packed(buffer, &positions, &mut self.staging)?,
                 };
@@ -217,7 +218,7 @@ impl Server<'_> {
                 moved
             }
             Direction::Read => {
-                let straight = contiguous_mut(buffer, &positions);
+                let straight = buffer.contiguous_mut(&positions);
                 let packed = straight.is_none();
                 let bytes = match straight {
                     Some(bytes) => bytes,
@@ -238,7 +239,7 @@ impl Server<'_> {
                 self.moved += moved;
                 if packed {
                     let there = positions.start..positions.start + moved;
-                    unpack(buffer, &there, &bytes[..narrow(moved)]);
+                    buffer.unpack(&there, &bytes[..narrow(moved)]);
                 }
                 moved
             }
@@ -294,58 +295,11 @@ fn room(staging: &mut Vec<u8>, len: u64) -> Result<&mut [u8]> {
 
 /// The data at some positions, packed into the staging buffer.
 fn packed<'a>(
-    buffer: &crate::access::Buffer,
+    buffer: &Buffer,
     positions: &Range<u64>,
     staging: &'a mut Vec<u8>,
 ) -> Result<&'a [u8]> {
     let bytes = room(staging, positions.end - positions.start)?;
-    pack(buffer, positions, bytes);
+    buffer.pack(positions, bytes);
     Ok(bytes)
-}
-
-// The uses of the user's buffer. A job borrows it, for reading or exclusively, and an independent
-// request uses it from one thread only.
-
-#[allow(unsafe_code)]
-fn contiguous<'a>(buffer: &crate::access::Buffer, positions: &Range<u64>) -> Option<&'a [u8]> {
-    // SAFETY: the job borrows the source, and the slice is used within the call at hand.
-    unsafe { buffer.contiguous(positions) }
-}
-
-#[allow(unsafe_code)]
-fn contiguous_mut<'a>(
-    buffer: &crate::access::Buffer,
-    positions: &Range<u64>,
-) -> Option<&'a mut [u8]> {
-    // SAFETY: the job borrows the target exclusively, and the slice is used within the call at
-    // hand, before the next one is made.
-    unsafe { buffer.contiguous_mut(positions) }
-}
-
-fn is_contiguous(buffer: &crate::access::Buffer, positions: &Range<u64>) -> bool {
-    contiguous(buffer, positions).is_some()
-}
-
-#[allow(unsafe_code)]
-fn pack(buffer: &crate::access::Buffer, positions: &Range<u64>, target: &mut [u8]) {
-    // SAFETY: the job borrows the source.
-    unsafe { buffer.pack(positions, target) }
-}
-
-#[allow(unsafe_code)]
-fn unpack(buffer: &crate::access::Buffer, positions: &Range<u64>, source: &[u8]) {
-    // SAFETY: the job borrows the target exclusively.
-    unsafe { buffer.unpack(positions, source) }
-}
-
-#[allow(unsafe_code)]
-fn fill(buffer: &crate::access::Buffer, window: &mut FileWindow<'_>, parcel: Parcel<'_>) {
-    // SAFETY: the job borrows the source.
-    unsafe { buffer.fill(window, parcel) }
-}
-
-#[allow(unsafe_code)]
-fn take(buffer: &crate::access::Buffer, window: &FileWindow<'_>, parcel: Parcel<'_>) {
-    // SAFETY: the job borrows the target exclusively.
-    unsafe { buffer.take(window, parcel) }
 }

@@ -168,7 +168,7 @@ impl<'a> Shuffle<'a> {
             if !self.gave_up {
                 bytes = vec![GOES_ON; narrow(parcel.len()) + 1];
                 let payload = bytes.split_last_mut().map_or(&mut [][..], |(_, payload)| payload);
-                self.pack_own(&parcel, payload);
+                self.job.buffer.pack(&parcel.positions, payload);
             } else {
                 bytes.push(GAVE_UP);
             }
@@ -225,10 +225,10 @@ impl<'a> Shuffle<'a> {
             return Ok(());
         }
         match way {
-            Way::Own => fill(self.job.buffer, window, parcel),
+            Way::Own => self.job.buffer.fill(&mut window.contents(), parcel.clone()),
             Way::Memory(exposure) => {
                 self.statistics.shared_bytes += parcel.len();
-                exposure.with(|buffer| fill(buffer, window, parcel))?;
+                exposure.with(|buffer| buffer.fill(&mut window.contents(), parcel.clone()))?;
             }
             Way::Messages => {}
         }
@@ -263,10 +263,10 @@ impl<'a> Shuffle<'a> {
         }
         let Some((_, window)) = &mut self.window else { return Ok(()) };
         match way {
-            Way::Own => take(self.job.buffer, window, &parcel),
+            Way::Own => self.job.buffer.take(&window.contents(), parcel),
             Way::Memory(exposure) => {
                 self.statistics.shared_bytes += parcel.len();
-                exposure.with(|buffer| take(buffer, window, &parcel))?;
+                exposure.with(|buffer| buffer.take(&window.contents(), parcel))?;
             }
             Way::Messages => {
                 let state = if window.error.is_some() { GAVE_UP } else { GOES_ON };
@@ -290,7 +290,8 @@ impl<'a> Shuffle<'a> {
                 return Err(malformed());
             }
             let start = parcel.positions.start;
-            unpack(self.job.buffer, start..start + wide(payload.len()), payload);
+            let there = start..start + wide(payload.len());
+            self.job.buffer.unpack(&there, payload);
             let answer = if self.gave_up { GAVE_UP } else { GOES_ON };
             self.send(aggregator, Lane::Answer, vec![answer])?;
         }
@@ -345,10 +346,6 @@ impl<'a> Shuffle<'a> {
         let tag = Tag { call: self.job.call, lane };
         Ok(receive(self.job.communicator, from, tag).await?.bytes)
     }
-
-    fn pack_own(&self, parcel: &Parcel<'_>, target: &mut [u8]) {
-        pack(self.job.buffer, parcel, target);
-    }
 }
 
 fn malformed() -> Error {
@@ -362,34 +359,4 @@ fn payload(message: &[u8], len: u64) -> Result<Option<&[u8]>> {
         (_, payload) if wide(payload.len()) == len => Ok(Some(payload)),
         _ => Err(malformed()),
     }
-}
-
-// The four copies between a user's buffer and a window or a message. The buffer is alive: a job
-// borrows its own, and an exposure is locked while it is used. Nobody else touches the bytes: a
-// source is read only, and each position of a target belongs to one domain, so to one thread.
-
-#[allow(unsafe_code)]
-fn fill(buffer: &crate::access::Buffer, window: &mut Window, parcel: &Parcel<'_>) {
-    // SAFETY: the buffer is alive and nobody writes it while its owner is in the collective.
-    unsafe { buffer.fill(&mut window.contents(), parcel.clone()) }
-}
-
-#[allow(unsafe_code)]
-fn take(buffer: &crate::access::Buffer, window: &mut Window, parcel: &Parcel<'_>) {
-    // SAFETY: the buffer is alive; these positions lie in this rank's domain, so that no other
-    // thread writes them, and no byte has two positions (`exposable`).
-    unsafe { buffer.take(&window.contents(), parcel.clone()) }
-}
-
-#[allow(unsafe_code)]
-fn pack(buffer: &crate::access::Buffer, parcel: &Parcel<'_>, target: &mut [u8]) {
-    // SAFETY: the job borrows the buffer, and a source is not written while it does.
-    unsafe { buffer.pack(&parcel.positions, target) }
-}
-
-#[allow(unsafe_code)]
-fn unpack(buffer: &crate::access::Buffer, positions: std::ops::Range<u64>, source: &[u8]) {
-    // SAFETY: the job borrows the buffer exclusively; bytes that arrive in messages are of
-    // domains whose aggregators do not use this memory.
-    unsafe { buffer.unpack(&positions, source) }
 }

@@ -1,0 +1,517 @@
+//! An open file on one rank, with calls as futures.
+//!
+//! What is done when a call is made (positions taken, pointers moved, call numbers given) is in
+//! `Handle::begin`; what may wait is in the futures. A blocking call drives the future at once, a
+//! non-blocking one hands it over.
+
+use std::io::SeekFrom;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::options::{AccessMode, OpenOptions};
+use super::pending::Done;
+use crate::comm::Communicator;
+use crate::comm::collective::{all_gather, all_gather_number, broadcast};
+use crate::datatype::wire::{Reader, Writer};
+use crate::error::{Error, ErrorClass, Result};
+use crate::exchange::agree::agree_on;
+use crate::hints::{Environment, HintReport, HintSet, Hints};
+use crate::number::wide;
+use crate::plan::FileFacts;
+use crate::statistics::{CallStatistics, FileStatistics};
+use crate::storage::{self, Driver, OpenMode, Storage};
+use crate::view::{CompiledView, View};
+
+/// An open file, with every waiting call as a future.
+///
+/// [`File`](super::File) has the same calls blocking; most programs use that.
+pub struct Handle {
+    pub(super) communicator: Arc<dyn Communicator>,
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) facts: FileFacts,
+    pub(super) mode: AccessMode,
+    path: PathBuf,
+    driver: Arc<dyn Driver>,
+    calls: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// What changes while a file is open.
+pub(super) struct State {
+    pub(super) view: Arc<CompiledView>,
+    pub(super) hints: Arc<Hints>,
+    report: Arc<HintReport>,
+    given: HintSet,
+    /// The individual file pointer, in etypes.
+    pub(super) pointer: u64,
+    pub(super) atomic: bool,
+    pub(super) split_active: bool,
+    /// Calls that have been handed over and may not have ended.
+    pub(super) running: Vec<Arc<Done>>,
+    pub(super) statistics: FileStatistics,
+    pub(super) last_call: CallStatistics,
+}
+
+impl Handle {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number for the next collective call; the same on all ranks, which make the same calls.
+    pub(super) fn next_call(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Adds file and rank to an error.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        error.in_file(&self.path).on_rank(self.communicator.rank())
+    }
+
+    pub(super) async fn open(
+        options: &OpenOptions,
+        communicator: &dyn Communicator,
+        path: &Path,
+    ) -> Result<Handle> {
+        let communicator = communicator.duplicate()?;
+        let rank = communicator.rank();
+        let opened = open_together(options, &communicator, path).await;
+        opened.map_err(|error| error.in_file(path).on_rank(rank))
+    }
+
+    /// The file's name, without a driver prefix.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The access mode it was opened with.
+    pub fn mode(&self) -> AccessMode {
+        self.mode
+    }
+
+    /// The ranks that opened it.
+    pub fn communicator(&self) -> &dyn Communicator {
+        &*self.communicator
+    }
+
+    /// The hints in effect, and those that were ignored, with the reasons.
+    pub fn hints(&self) -> Arc<HintReport> {
+        self.state().report.clone()
+    }
+
+    /// This rank's view.
+    pub fn view(&self) -> View {
+        self.state().view.view.clone()
+    }
+
+    /// Whether atomic mode is on.
+    pub fn atomicity(&self) -> bool {
+        self.state().atomic
+    }
+
+    /// What all calls on this file did, on this rank.
+    pub fn statistics(&self) -> FileStatistics {
+        self.state().statistics.clone()
+    }
+
+    /// What the last read or write did, on this rank.
+    pub fn last_call(&self) -> CallStatistics {
+        self.state().last_call.clone()
+    }
+
+    /// Size of the file in bytes.
+    ///
+    /// # Errors
+    /// `Io` or more specific if the storage fails.
+    pub fn size(&self) -> Result<u64> {
+        self.storage.size().map_err(|error| self.explain(error))
+    }
+
+    /// This rank's file pointer, in etypes of the view.
+    pub fn position(&self) -> u64 {
+        self.state().pointer
+    }
+
+    /// The shared file pointer, in etypes of the view.
+    ///
+    /// # Errors
+    /// `PeerLost` if the rank that keeps it is gone.
+    pub fn position_shared(&self) -> Result<u64> {
+        self.communicator.counter_add(0)
+    }
+
+    /// Offset in the file of a position in the view.
+    ///
+    /// # Errors
+    /// `Type` if it lies beyond 2^63, `Arg` if the view shows nothing.
+    pub fn byte_offset(&self, position: u64) -> Result<u64> {
+        let view = self.state().view.clone();
+        crate::request::etypes(&view, view.etype_bytes).map_err(|error| self.explain(error))?;
+        let access = crate::request::access(&view, position, view.etype_bytes);
+        Ok(access.map_err(|error| self.explain(error))?.offset_of(0))
+    }
+
+    /// Moves this rank's file pointer.
+    ///
+    /// # Errors
+    /// `Arg` if it would become negative, `UnsupportedOperation` on sequential files.
+    pub fn seek(&self, to: SeekFrom) -> Result<u64> {
+        if self.mode.sequential {
+            let text = "seek: a sequential file has a shared file pointer only";
+            return Err(self.explain(Error::new(ErrorClass::UnsupportedOperation, text)));
+        }
+        let position = self.seek_target(to, self.position())?;
+        self.state().pointer = position;
+        Ok(position)
+    }
+
+    /// Moves the shared file pointer; all ranks call it with the same argument.
+    ///
+    /// # Errors
+    /// As [`Handle::seek`]; `NotSame` if the ranks differ.
+    pub async fn seek_shared(&self, to: SeekFrom) -> Result<u64> {
+        let call = self.next_call();
+        let own = match self.communicator.counter_add(0) {
+            Ok(position) => self.seek_target(to, position),
+            Err(error) => Err(error),
+        };
+        let position = self.agree(call, own).await?;
+        self.same(call, position, "seek_shared").await?;
+        if self.communicator.rank() == 0 {
+            self.communicator.counter_set(position)?;
+        }
+        self.agree(call, Ok(position)).await
+    }
+
+    fn seek_target(&self, to: SeekFrom, current: u64) -> Result<u64> {
+        let (base, distance) = match to {
+            SeekFrom::Start(position) => return Ok(position),
+            SeekFrom::Current(distance) => (current, distance),
+            SeekFrom::End(distance) => (self.end_position()?, distance),
+        };
+        base.checked_add_signed(distance).ok_or_else(|| {
+            let text = format!("seek: {distance} from {base} is before the start of the view");
+            self.explain(Error::new(ErrorClass::Arg, text))
+        })
+    }
+
+    /// The position behind the last etype that has a byte in the file.
+    fn end_position(&self) -> Result<u64> {
+        let (view, size) = (self.state().view.clone(), self.size()?);
+        if !view.layout.is_sorted() {
+            let text = "seek: the end is not defined in a view that names bytes twice";
+            return Err(self.explain(Error::new(ErrorClass::UnsupportedOperation, text)));
+        }
+        let size = i64::try_from(size).unwrap_or(i64::MAX);
+        Ok(view.layout.bytes_below(size).div_ceil(view.etype_bytes))
+    }
+
+    /// Changes this rank's view, together with all ranks; both file pointers go to 0.
+    ///
+    /// # Errors
+    /// The same class on all ranks: `Type` if a view breaks a rule of the standard, `NotSame` if
+    /// etypes or representations differ between the ranks.
+    pub async fn set_view(&self, view: &View) -> Result<()> {
+        let call = self.next_call();
+        let compiled = CompiledView::new(view, self.mode.write);
+        let compiled = self.agree(call, compiled).await?;
+        let representation = u64::from(view.representation() == crate::Representation::External32);
+        let common = compiled.etype_bytes << 1 | representation;
+        self.same(call, common, "set_view: size of the etype, or representation").await?;
+        {
+            let mut state = self.state();
+            state.view = Arc::new(compiled);
+            state.pointer = 0;
+        }
+        if self.communicator.rank() == 0 {
+            self.communicator.counter_set(0)?;
+        }
+        self.agree(call, Ok(())).await
+    }
+
+    /// Gives more hints, together with all ranks; rank 0's count.
+    ///
+    /// # Errors
+    /// `PeerLost` if a rank is gone.
+    pub async fn set_hints(&self, hints: &HintSet) -> Result<()> {
+        let call = self.next_call();
+        let mut given = self.state().given.clone();
+        for (key, value) in hints.iter() {
+            given = given.with(key, value);
+        }
+        let (hints, report) = resolve(&*self.communicator, call, &given, &self.path).await?;
+        let mut state = self.state();
+        (state.hints, state.report, state.given) = (Arc::new(hints), Arc::new(report), given);
+        Ok(())
+    }
+
+    /// Switches atomic mode, together with all ranks.
+    ///
+    /// # Errors
+    /// `NotSame` if the ranks differ, `UnsupportedOperation` if the storage has no range locks.
+    pub async fn set_atomicity(&self, atomic: bool) -> Result<()> {
+        let call = self.next_call();
+        self.same(call, u64::from(atomic), "set_atomicity").await?;
+        if atomic && self.facts.nodes.len() > 1 && !self.facts.range_locks {
+            let text = "set_atomicity: this file system has no range locks";
+            return Err(self.explain(Error::new(ErrorClass::UnsupportedOperation, text)));
+        }
+        self.state().atomic = atomic;
+        Ok(())
+    }
+
+    /// Cuts or extends the file, together with all ranks.
+    ///
+    /// # Errors
+    /// `NotSame` if the ranks differ, `ReadOnly` if the file was opened for reading only, or what
+    /// the storage says.
+    pub async fn set_size(&self, bytes: u64) -> Result<()> {
+        self.resize(bytes, "set_size", |storage| storage.set_size(bytes)).await
+    }
+
+    /// Makes room for the first `bytes` bytes on the device, together with all ranks.
+    ///
+    /// # Errors
+    /// As [`Handle::set_size`].
+    pub async fn preallocate(&self, bytes: u64) -> Result<()> {
+        self.resize(bytes, "preallocate", |storage| storage.preallocate(bytes)).await
+    }
+
+    async fn resize(
+        &self,
+        bytes: u64,
+        name: &str,
+        change: impl Fn(&dyn Storage) -> Result<()>,
+    ) -> Result<()> {
+        let call = self.next_call();
+        self.wait_for(self.running()).await;
+        self.same(call, bytes, name).await?;
+        let own = match (self.mode.write, self.communicator.rank()) {
+            (false, _) => {
+                let text = format!("{name}: the file was opened for reading only");
+                Err(Error::new(ErrorClass::ReadOnly, text))
+            }
+            (true, 0) => change(&*self.storage),
+            (true, _) => Ok(()),
+        };
+        self.agree(call, own).await
+    }
+
+    /// Moves written bytes to the device and makes them visible to all ranks; all ranks call it.
+    ///
+    /// # Errors
+    /// The same class on all ranks. A failed sync is never retried: later ones fail too.
+    pub async fn sync(&self) -> Result<()> {
+        let call = self.next_call();
+        self.wait_for(self.running()).await;
+        let own = match self.mode.write {
+            true => self.storage.sync(),
+            false => Ok(()),
+        };
+        self.agree(call, own).await
+    }
+
+    /// Ends all calls that are still running, and closes the file on all ranks.
+    ///
+    /// # Errors
+    /// The same class on all ranks.
+    pub async fn close(&self) -> Result<()> {
+        let call = self.next_call();
+        self.wait_for(self.running()).await;
+        self.agree(call, Ok(())).await?;
+        if self.state().hints.statistics && self.communicator.rank() == 0 {
+            eprint!("pario: {}\n{}", self.path.display(), self.statistics());
+        }
+        let own = match self.mode.delete_on_close && self.communicator.rank() == 0 {
+            true => self.driver.delete(&self.path),
+            false => Ok(()),
+        };
+        self.agree(call, own).await
+    }
+
+    /// Calls that have been handed over and have not ended.
+    pub(super) fn running(&self) -> Vec<Arc<Done>> {
+        let mut state = self.state();
+        state.running.retain(|done| !done.is_done());
+        state.running.clone()
+    }
+
+    pub(super) async fn wait_for(&self, running: Vec<Arc<Done>>) {
+        for done in running {
+            done.wait().await;
+        }
+    }
+
+    async fn agree<T>(&self, call: u64, own: Result<T>) -> Result<T> {
+        let agreed = agree_on(&*self.communicator, call, own).await;
+        agreed.map_err(|error| self.explain(error))
+    }
+
+    /// An error on all ranks unless they all have the same value.
+    async fn same(&self, call: u64, value: u64, what: &str) -> Result<()> {
+        let values = all_gather_number(&*self.communicator, call, value).await?;
+        same_values(&values, what).map_err(|error| self.explain(error))
+    }
+}
+
+fn same_values(values: &[u64], what: &str) -> Result<()> {
+    match values.iter().position(|value| *value != values[0]) {
+        None => Ok(()),
+        Some(rank) => {
+            let text = format!("{what}: differs between rank 0 and rank {rank}");
+            Err(Error::new(ErrorClass::NotSame, text))
+        }
+    }
+}
+
+/// The hints that rank 0 finds, on all ranks.
+async fn resolve(
+    communicator: &dyn Communicator,
+    call: u64,
+    given: &HintSet,
+    path: &Path,
+) -> Result<(Hints, HintReport)> {
+    let (hints, report) = given.resolve(path, &Environment::of_process());
+    let agreed = broadcast(communicator, call, hints.to_wire()).await?;
+    Ok((Hints::from_wire(&agreed)?, report))
+}
+
+async fn open_together(
+    options: &OpenOptions,
+    communicator: &Arc<dyn Communicator>,
+    path: &Path,
+) -> Result<Handle> {
+    let comm = &**communicator;
+    let mode = options.mode;
+    agree_on(comm, 0, mode.check()).await?;
+    same_values(&all_gather_number(comm, 0, mode.bits()).await?, "open: access mode")?;
+    let (driver, path) = match &options.driver {
+        Some(driver) => (driver.clone(), path),
+        None => storage::for_path(path),
+    };
+    let (hints, report) = resolve(comm, 0, &options.hints, path).await?;
+    // Rank 0 first, alone: it creates the file, if somebody must.
+    let first = match comm.rank() {
+        0 => create(&*driver, path, mode).map(|(opened, created)| (Some(opened), created)),
+        _ => Ok((None, false)),
+    };
+    let (first, created) = agree_on(comm, 0, first).await?;
+    let opened = match first {
+        Some(opened) => Ok(opened),
+        None => open_storage(&*driver, path, mode.storage()),
+    };
+    let opened = match agree_on(comm, 0, opened).await {
+        Ok(opened) => opened,
+        Err(error) => {
+            if created {
+                // Nobody has it open: leave nothing behind. The first error is the one to report.
+                let _ = driver.delete(path);
+            }
+            return Err(error);
+        }
+    };
+    let facts = gather_facts(comm, &opened).await?;
+    let start = match mode.append {
+        true => opened.storage.size(),
+        false => Ok(0),
+    };
+    let start = agree_on(comm, 0, start).await?;
+    if comm.rank() == 0 {
+        comm.counter_set(start)?;
+    }
+    agree_on(comm, 0, Ok(())).await?;
+    let view = CompiledView::new(&View::bytes(), mode.write)?;
+    let state = State {
+        view: Arc::new(view),
+        hints: Arc::new(hints),
+        report: Arc::new(report),
+        given: options.hints.clone(),
+        pointer: start,
+        atomic: false,
+        split_active: false,
+        running: Vec::new(),
+        statistics: FileStatistics::default(),
+        last_call: CallStatistics::default(),
+    };
+    Ok(Handle {
+        communicator: communicator.clone(),
+        storage: opened.storage,
+        facts,
+        mode,
+        path: path.to_owned(),
+        driver,
+        calls: AtomicU64::new(1),
+        state: Mutex::new(state),
+    })
+}
+
+/// An opened file, and whether it can be read.
+struct Opened {
+    storage: Arc<dyn Storage>,
+    readable: bool,
+}
+
+/// Opens a file for reading and writing, or for writing only if reading is not permitted.
+fn open_storage(driver: &dyn Driver, path: &Path, mode: OpenMode) -> Result<Opened> {
+    match driver.open(path, mode) {
+        Err(error) if error.class() == ErrorClass::Access && mode.write => {
+            let storage = driver.open(path, OpenMode { read: false, ..mode })?;
+            Ok(Opened { storage, readable: false })
+        }
+        opened => Ok(Opened { storage: opened?, readable: true }),
+    }
+}
+
+/// Opens a file as the first rank: creates it where the mode says so. Tells whether it did.
+fn create(driver: &dyn Driver, path: &Path, mode: AccessMode) -> Result<(Opened, bool)> {
+    let plain = mode.storage();
+    if !mode.create {
+        return Ok((open_storage(driver, path, plain)?, false));
+    }
+    let fresh = OpenMode { create: true, exclusive: true, ..plain };
+    match driver.open(path, fresh) {
+        Ok(storage) => Ok((Opened { storage, readable: true }, true)),
+        Err(error) if error.class() == ErrorClass::FileExists && !mode.exclusive => {
+            Ok((open_storage(driver, path, plain)?, false))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What the planners must know of the file, the same on every rank.
+async fn gather_facts(communicator: &dyn Communicator, opened: &Opened) -> Result<FileFacts> {
+    let capabilities = opened.storage.capabilities();
+    let cores = std::thread::available_parallelism().map_or(1, |cores| wide(cores.get()));
+    let shares = (0..communicator.size()).all(|rank| communicator.shares_memory(rank));
+    let mut writer = Writer::default();
+    for fact in [
+        capabilities.block_bytes,
+        cores,
+        u64::from(capabilities.range_locks),
+        u64::from(opened.readable),
+        u64::from(shares),
+    ] {
+        writer.unsigned(fact);
+    }
+    let mut facts = FileFacts {
+        nodes: (0..communicator.size()).map(|rank| communicator.node(rank)).collect(),
+        shared_memory: true,
+        cores: 1,
+        block_bytes: 1,
+        range_locks: true,
+        readable: true,
+    };
+    for (rank, wire) in all_gather(communicator, 0, writer.bytes).await?.iter().enumerate() {
+        let mut reader = Reader::new(wire);
+        facts.block_bytes = facts.block_bytes.max(reader.unsigned()?);
+        let cores = reader.unsigned()?;
+        if rank == 0 {
+            facts.cores = u32::try_from(cores).unwrap_or(u32::MAX);
+        }
+        facts.range_locks &= reader.unsigned()? != 0;
+        facts.readable &= reader.unsigned()? != 0;
+        facts.shared_memory &= reader.unsigned()? != 0;
+    }
+    Ok(facts)
+}

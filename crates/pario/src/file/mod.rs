@@ -1,0 +1,397 @@
+//! The user's call: [`File`] and what it gives back.
+//!
+//! | file | concept |
+//! | --- | --- |
+//! | `options` | opening: access modes, hints, drivers |
+//! | `handle` | an open file: views, pointers, sizes, sync; calls as futures |
+//! | `transfer` | reads and writes, from the call to the executor |
+//! | `planned` | collective calls planned once and run many times |
+//! | `pending` | calls that have been handed over |
+
+use std::io::SeekFrom;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::access::{OwnedBuffer, Source, Target};
+use crate::comm::block_on;
+use crate::datatype::{Datatype, Elementary};
+use crate::error::{Error, ErrorClass, Result};
+use crate::hints::HintSet;
+use crate::request::{Kind, Position};
+use crate::storage;
+use crate::view::View;
+
+mod handle;
+mod options;
+mod pending;
+mod planned;
+mod transfer;
+
+pub use handle::Handle;
+pub use options::{AccessMode, OpenOptions};
+pub use pending::{Pending, Split};
+pub use planned::Plan;
+
+/// What became of a read or write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Bytes that really moved; fewer than asked for where the file ends.
+    pub bytes: u64,
+}
+
+impl Status {
+    fn new(bytes: u64) -> Status {
+        Status { bytes }
+    }
+
+    /// Whole values of a type that moved.
+    pub fn count<T: Elementary>(&self) -> u64 {
+        self.bytes / T::ELEMENT.size()
+    }
+}
+
+/// A file that all ranks of a communicator have open.
+///
+/// Calls named `*_all`, and those that change the file or the handle, are collective: every rank
+/// makes them, in the same order. If one fails on any rank, all ranks return an error of the same
+/// class; its [`Error::moved`] tells how many bytes of the rank's own request did move.
+///
+/// ```
+/// use pario::{Datatype, File, Position, Threads, View};
+/// // Four ranks write every fourth number each, and one reads them all back.
+/// Threads::new(4).run(|comm| -> pario::Result<()> {
+///     let file =
+///         File::options().read(true).write(true).create(true).open(&*comm, "memory:numbers")?;
+///     let number = Datatype::of::<u32>();
+///     let every_fourth = Datatype::resized(0, 16, &number)?;
+///     file.set_view(&View::new(u64::from(comm.rank()) * 4, &number, &every_fourth))?;
+///     let mine: Vec<u32> = (0..100).map(|turn| turn * 4 + comm.rank()).collect();
+///     file.write_all(Position::Individual, &mine)?;
+///
+///     file.set_view(&View::bytes())?;
+///     let mut all = [0u32; 400];
+///     file.read(0, &mut all)?;
+///     assert!(all.iter().enumerate().all(|(index, &value)| index == value as usize));
+///     file.close()
+/// });
+/// ```
+pub struct File {
+    handle: Arc<Handle>,
+}
+
+impl Deref for File {
+    type Target = Handle;
+
+    fn deref(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl File {
+    fn new(handle: Handle) -> File {
+        File { handle: Arc::new(handle) }
+    }
+
+    /// Options to open a file with.
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
+    }
+
+    /// Deletes a file that nobody has open; not collective.
+    ///
+    /// # Errors
+    /// `NoSuchFile`, `Access`, or what the storage says.
+    pub fn delete(path: impl AsRef<Path>) -> Result<()> {
+        let (driver, path) = storage::for_path(path.as_ref());
+        driver.delete(path).map_err(|error| error.in_file(path))
+    }
+
+    /// The calls as futures.
+    pub fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// Reads on this rank alone.
+    ///
+    /// # Errors
+    /// `Access` if the file was opened for writing only; what the storage says.
+    pub fn read<'a>(
+        &self,
+        position: impl Into<Position>,
+        target: impl Into<Target<'a>>,
+    ) -> Result<Status> {
+        self.call(Kind::READ, position.into(), target.into().buffer)
+    }
+
+    /// Writes on this rank alone.
+    ///
+    /// # Errors
+    /// `ReadOnly` if the file was opened for reading only; what the storage says, such as
+    /// `NoSpace` or `Quota`.
+    pub fn write<'a>(
+        &self,
+        position: impl Into<Position>,
+        source: impl Into<Source<'a>>,
+    ) -> Result<Status> {
+        self.call(Kind::WRITE, position.into(), source.into().buffer)
+    }
+
+    /// Reads on all ranks together.
+    ///
+    /// # Errors
+    /// As [`File::read`], the same class on all ranks; `NotSame` if a rank makes another call.
+    pub fn read_all<'a>(
+        &self,
+        position: impl Into<Position>,
+        target: impl Into<Target<'a>>,
+    ) -> Result<Status> {
+        self.call(Kind::READ_ALL, position.into(), target.into().buffer)
+    }
+
+    /// Writes on all ranks together.
+    ///
+    /// # Errors
+    /// As [`File::write`], the same class on all ranks; `NotSame` if a rank makes another call.
+    pub fn write_all<'a>(
+        &self,
+        position: impl Into<Position>,
+        source: impl Into<Source<'a>>,
+    ) -> Result<Status> {
+        self.call(Kind::WRITE_ALL, position.into(), source.into().buffer)
+    }
+
+    /// The buffer comes from a source or target that the caller borrows for this call.
+    fn call(
+        &self,
+        kind: Kind,
+        position: Position,
+        buffer: crate::access::Buffer,
+    ) -> Result<Status> {
+        let begun = self.handle.begin(kind, position, Ok(buffer.signature()));
+        let run = self.handle.run(begun, Ok(&buffer));
+        block_on(&*self.handle.communicator, run)
+    }
+
+    /// Reads on this rank alone, in the background.
+    pub fn iread<B: OwnedBuffer>(&self, position: impl Into<Position>, target: B) -> Pending<B> {
+        self.start(Kind::READ, position.into(), target)
+    }
+
+    /// Writes on this rank alone, in the background.
+    pub fn iwrite<B: OwnedBuffer>(&self, position: impl Into<Position>, source: B) -> Pending<B> {
+        self.start(Kind::WRITE, position.into(), source)
+    }
+
+    /// Reads on all ranks together, in the background.
+    pub fn iread_all<B: OwnedBuffer>(
+        &self,
+        position: impl Into<Position>,
+        target: B,
+    ) -> Pending<B> {
+        self.start(Kind::READ_ALL, position.into(), target)
+    }
+
+    /// Writes on all ranks together, in the background.
+    pub fn iwrite_all<B: OwnedBuffer>(
+        &self,
+        position: impl Into<Position>,
+        source: B,
+    ) -> Pending<B> {
+        self.start(Kind::WRITE_ALL, position.into(), source)
+    }
+
+    fn start<B: OwnedBuffer>(&self, kind: Kind, position: Position, mut buffer: B) -> Pending<B> {
+        use crate::plan::Direction;
+        let memory = match kind.direction {
+            Direction::Read => buffer.target().map(|target| target.buffer),
+            Direction::Write => buffer.source().map(|source| source.buffer),
+        };
+        let signature = memory.as_ref().map(|memory| memory.signature());
+        let begun = self.handle.begin(kind, position, signature.map_err(Clone::clone));
+        let handle = self.handle.clone();
+        Pending::spawn(self.handle.clone(), async move {
+            // The buffer has moved: it names its memory anew.
+            let memory = match kind.direction {
+                Direction::Read => buffer.target().map(|target| target.buffer),
+                Direction::Write => buffer.source().map(|source| source.buffer),
+            };
+            let result = handle.run(begun, memory.as_ref().map_err(Clone::clone)).await;
+            (result, buffer)
+        })
+    }
+
+    /// Begins a collective read; [`Split::end`] ends it.
+    ///
+    /// # Errors
+    /// `RequestActive` if another split collective is active on this file.
+    pub fn read_all_begin<B: OwnedBuffer>(
+        &self,
+        position: impl Into<Position>,
+        target: B,
+    ) -> Result<Split<B>> {
+        self.begin_split(Kind::READ_ALL, position.into(), target)
+    }
+
+    /// Begins a collective write; [`Split::end`] ends it.
+    ///
+    /// # Errors
+    /// `RequestActive` if another split collective is active on this file.
+    pub fn write_all_begin<B: OwnedBuffer>(
+        &self,
+        position: impl Into<Position>,
+        source: B,
+    ) -> Result<Split<B>> {
+        self.begin_split(Kind::WRITE_ALL, position.into(), source)
+    }
+
+    fn begin_split<B: OwnedBuffer>(
+        &self,
+        kind: Kind,
+        position: Position,
+        buffer: B,
+    ) -> Result<Split<B>> {
+        Split::<B>::reserve(&self.handle).map_err(|error| self.handle.explain(error))?;
+        let pending = self.start(kind, position, buffer);
+        Ok(Split::new(self.handle.clone(), pending))
+    }
+
+    /// Plans a collective read of `count` values, to run it often.
+    ///
+    /// # Errors
+    /// As [`File::read_all`].
+    pub fn plan_read_all(
+        &self,
+        position: impl Into<Position>,
+        count: u64,
+        datatype: &Datatype,
+    ) -> Result<Plan> {
+        self.make_plan(Kind::READ_ALL, position.into(), count, datatype)
+    }
+
+    /// Plans a collective write of `count` values, to run it often.
+    ///
+    /// # Errors
+    /// As [`File::write_all`].
+    pub fn plan_write_all(
+        &self,
+        position: impl Into<Position>,
+        count: u64,
+        datatype: &Datatype,
+    ) -> Result<Plan> {
+        self.make_plan(Kind::WRITE_ALL, position.into(), count, datatype)
+    }
+
+    fn make_plan(
+        &self,
+        kind: Kind,
+        position: Position,
+        count: u64,
+        datatype: &Datatype,
+    ) -> Result<Plan> {
+        let signature = datatype.signature().repeated(count);
+        let len = signature.bytes(crate::datatype::signature::Form::Native);
+        let begun = self.handle.begin(kind, position, Ok(&signature));
+        block_on(&*self.handle.communicator, self.handle.plan(begun, len))
+    }
+
+    /// Runs a planned read; all ranks run theirs.
+    ///
+    /// # Errors
+    /// As [`File::read_all`]; `Arg` on the rank whose target does not fit its plan.
+    pub fn read_planned<'a>(&self, plan: &Plan, target: impl Into<Target<'a>>) -> Result<Status> {
+        self.run_planned(Kind::READ_ALL, plan, target.into().buffer)
+    }
+
+    /// Runs a planned write; all ranks run theirs.
+    ///
+    /// # Errors
+    /// As [`File::write_all`]; `Arg` on the rank whose source does not fit its plan.
+    pub fn write_planned<'a>(&self, plan: &Plan, source: impl Into<Source<'a>>) -> Result<Status> {
+        self.run_planned(Kind::WRITE_ALL, plan, source.into().buffer)
+    }
+
+    fn run_planned(
+        &self,
+        kind: Kind,
+        plan: &Plan,
+        buffer: crate::access::Buffer,
+    ) -> Result<Status> {
+        if plan.kind.direction != kind.direction || plan.len != buffer.len() {
+            let text = format!(
+                "{} of {} bytes with a plan for {} of {} bytes",
+                kind.name,
+                buffer.len(),
+                plan.kind.name,
+                plan.len
+            );
+            return Err(self.handle.explain(Error::new(ErrorClass::Arg, text)));
+        }
+        block_on(&*self.handle.communicator, self.handle.run_plan(plan, &buffer))
+    }
+
+    /// Changes this rank's view; see [`Handle::set_view`].
+    ///
+    /// # Errors
+    /// As [`Handle::set_view`].
+    pub fn set_view(&self, view: &View) -> Result<()> {
+        block_on(&*self.handle.communicator, self.handle.set_view(view))
+    }
+
+    /// Gives more hints; see [`Handle::set_hints`].
+    ///
+    /// # Errors
+    /// As [`Handle::set_hints`].
+    pub fn set_hints(&self, hints: &HintSet) -> Result<()> {
+        block_on(&*self.handle.communicator, self.handle.set_hints(hints))
+    }
+
+    /// Switches atomic mode; see [`Handle::set_atomicity`].
+    ///
+    /// # Errors
+    /// As [`Handle::set_atomicity`].
+    pub fn set_atomicity(&self, atomic: bool) -> Result<()> {
+        block_on(&*self.handle.communicator, self.handle.set_atomicity(atomic))
+    }
+
+    /// Moves the shared file pointer; see [`Handle::seek_shared`].
+    ///
+    /// # Errors
+    /// As [`Handle::seek_shared`].
+    pub fn seek_shared(&self, to: SeekFrom) -> Result<u64> {
+        block_on(&*self.handle.communicator, self.handle.seek_shared(to))
+    }
+
+    /// Cuts or extends the file; see [`Handle::set_size`].
+    ///
+    /// # Errors
+    /// As [`Handle::set_size`].
+    pub fn set_size(&self, bytes: u64) -> Result<()> {
+        block_on(&*self.handle.communicator, self.handle.set_size(bytes))
+    }
+
+    /// Makes room on the device; see [`Handle::preallocate`].
+    ///
+    /// # Errors
+    /// As [`Handle::preallocate`].
+    pub fn preallocate(&self, bytes: u64) -> Result<()> {
+        block_on(&*self.handle.communicator, self.handle.preallocate(bytes))
+    }
+
+    /// Moves written bytes to the device; see [`Handle::sync`].
+    ///
+    /// # Errors
+    /// As [`Handle::sync`].
+    pub fn sync(&self) -> Result<()> {
+        block_on(&*self.handle.communicator, self.handle.sync())
+    }
+
+    /// Closes the file on all ranks, after all calls that are still running.
+    ///
+    /// # Errors
+    /// The same class on all ranks.
+    pub fn close(self) -> Result<()> {
+        block_on(&*self.handle.communicator, self.handle.close())
+    }
+}

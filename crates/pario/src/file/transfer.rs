@@ -1,0 +1,295 @@
+//! Reads and writes: from the call to the executor.
+//!
+//! `begin` does what belongs to the moment of the call; `run` is the future that does the rest:
+//! request, access, plan, exchange, storage.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::handle::Handle;
+use super::pending::Done;
+use super::{Plan, Status};
+use crate::access::{Access, Buffer};
+use crate::comm::collective::{all_gather_number, broadcast, index};
+use crate::datatype::signature::{Form, Signature};
+use crate::datatype::wire::{Reader, Writer};
+use crate::error::{Error, ErrorClass, Result};
+use crate::exchange::inspect::{Circumstances, alone, together};
+use crate::exchange::{Job, Prepared};
+use crate::hints::Hints;
+use crate::number::narrow;
+use crate::plan::Direction;
+use crate::request::{self, Kind, Position};
+use crate::statistics::CallStatistics;
+use crate::view::{CompiledView, Representation};
+
+/// A call that has begun: everything that the moment of the call decides.
+pub(super) struct Begun {
+    pub(super) kind: Kind,
+    call: u64,
+    view: Arc<CompiledView>,
+    hints: Arc<Hints>,
+    atomic: bool,
+    /// The etype position, or what is wrong with the request.
+    place: Result<u64>,
+    /// Whether the position is at the shared pointer, in the order of the ranks, and still open.
+    ordered: bool,
+    /// Calls handed over before a collective, which end first: then no byte of this rank is on
+    /// its way while windows with holes are read and written back.
+    earlier: Vec<Arc<Done>>,
+}
+
+impl Handle {
+    /// Begins a call for `signature`'s data: checks it, and moves the file pointer.
+    pub(super) fn begin(
+        &self,
+        kind: Kind,
+        position: Position,
+        signature: Result<&Signature>,
+    ) -> Begun {
+        let call = if kind.collective { self.next_call() } else { 0 };
+        let earlier = if kind.collective { self.running() } else { Vec::new() };
+        let mut state = self.state();
+        let (view, hints, atomic) = (state.view.clone(), state.hints.clone(), state.atomic);
+        let counted = kind.check(&self.mode, position).and_then(|()| {
+            let form = view.view.representation().form();
+            signature.and_then(|signature| request::etypes(&view, signature.bytes(form)))
+        });
+        let ordered = kind.collective && position == Position::Shared;
+        let place = counted.and_then(|etypes| match position {
+            Position::At(position) => Ok(position),
+            Position::Individual => {
+                let position = state.pointer;
+                state.pointer = position.saturating_add(etypes);
+                Ok(position)
+            }
+            Position::Shared if ordered => Ok(0),
+            Position::Shared => self.communicator.counter_add(etypes),
+        });
+        drop(state);
+        Begun { kind, call, view, hints, atomic, place, ordered, earlier }
+    }
+
+    /// Carries a begun call out.
+    pub(super) async fn run(&self, begun: Begun, buffer: Result<&Buffer>) -> Result<Status> {
+        let mut statistics = CallStatistics { call: begun.kind.name, ..Default::default() };
+        let result = self.run_counted(begun, buffer, &mut statistics).await;
+        let moved = result.as_ref().map_or_else(Error::moved, |&bytes| bytes);
+        statistics.moved_bytes = moved;
+        let mut state = self.state();
+        state.statistics.add(&statistics);
+        state.last_call = statistics;
+        drop(state);
+        result.map(Status::new).map_err(|error| self.explain(error))
+    }
+
+    async fn run_counted(
+        &self,
+        mut begun: Begun,
+        buffer: Result<&Buffer>,
+        statistics: &mut CallStatistics,
+    ) -> Result<u64> {
+        self.wait_for(std::mem::take(&mut begun.earlier)).await;
+        let nothing = Buffer::nothing();
+        let buffer = buffer.unwrap_or_else(|error| {
+            begun.place = begun.place.clone().and(Err(error));
+            &nothing
+        });
+        if begun.ordered {
+            begun.place = self.take_turn(&begun, buffer).await?;
+        }
+        statistics.requested_bytes = buffer.len();
+        match begun.view.view.representation() {
+            Representation::External32 => self.converted(&begun, buffer, statistics).await,
+            _ => {
+                let access = begun.access(0, buffer.len());
+                self.carry_out(&begun, access, buffer, statistics).await
+            }
+        }
+    }
+
+    /// The place of this rank's data behind that of the ranks before it.
+    async fn take_turn(&self, begun: &Begun, buffer: &Buffer) -> Result<Result<u64>> {
+        let form = begun.view.view.representation().form();
+        let etypes = match &begun.place {
+            Ok(_) => buffer.signature().bytes(form) / begun.view.etype_bytes,
+            Err(_) => 0,
+        };
+        let comm = &*self.communicator;
+        let counts = all_gather_number(comm, begun.call, etypes).await?;
+        let mut writer = Writer::default();
+        if comm.rank() == 0 {
+            writer.unsigned(comm.counter_add(counts.iter().sum())?);
+        }
+        let base = broadcast(comm, begun.call, writer.bytes).await?;
+        let base = Reader::new(&base).unsigned()?;
+        let before: u64 = counts[..index(comm.rank())].iter().sum();
+        Ok(begun.place.clone().map(|_| base.saturating_add(before)))
+    }
+
+    /// Plans an access and executes the plan.
+    async fn carry_out(
+        &self,
+        begun: &Begun,
+        access: Result<Access>,
+        buffer: &Buffer,
+        statistics: &mut CallStatistics,
+    ) -> Result<u64> {
+        let start = Instant::now();
+        let prepared = self.prepare(begun, access).await;
+        statistics.planning += start.elapsed();
+        statistics.planned = true;
+        self.execute(begun.call, &prepared?, buffer, statistics).await
+    }
+
+    async fn prepare(&self, begun: &Begun, access: Result<Access>) -> Result<Prepared> {
+        let around = Circumstances {
+            hints: &begun.hints,
+            file: &self.facts,
+            atomic: begun.atomic,
+            direction: begun.kind.direction,
+            name: begun.kind.name,
+        };
+        match begun.kind.collective {
+            true => together(&around, &*self.communicator, begun.call, access).await,
+            false => Ok(alone(&around, access?)),
+        }
+    }
+
+    async fn execute(
+        &self,
+        call: u64,
+        prepared: &Prepared,
+        buffer: &Buffer,
+        statistics: &mut CallStatistics,
+    ) -> Result<u64> {
+        let job = Job {
+            communicator: &*self.communicator,
+            call,
+            storage: &*self.storage,
+            readable: self.facts.readable,
+            prepared,
+            buffer,
+        };
+        job.run(statistics).await
+    }
+
+    /// Reads or writes through a conversion, in parts of at most one collective buffer; the ranks
+    /// of a collective make the same number of parts.
+    async fn converted(
+        &self,
+        begun: &Begun,
+        buffer: &Buffer,
+        statistics: &mut CallStatistics,
+    ) -> Result<u64> {
+        let signature = buffer.signature();
+        let part_bytes = begun.hints.collective_buffer_bytes;
+        let own_parts = buffer.len().div_ceil(part_bytes).max(1);
+        let parts = match begun.kind.collective {
+            true => all_gather_number(&*self.communicator, begun.call, own_parts).await?,
+            false => vec![own_parts],
+        };
+        let (mut moved, mut complete) = (0, true);
+        for part in 0..parts.into_iter().max().unwrap_or(1) {
+            let cut = |part: u64| {
+                signature.boundary(part.saturating_mul(part_bytes).min(buffer.len()), Form::Native)
+            };
+            let ((native, external), (native_end, external_end)) = (cut(part), cut(part + 1));
+            let conversion =
+                Conversion { buffer, native: native..native_end, external: external..external_end };
+            let encoded = match begun.kind.direction {
+                Direction::Write => conversion.encode(),
+                Direction::Read => Ok(conversion.room()),
+            };
+            let len = external_end - external;
+            let (mut bytes, error) = match encoded {
+                Ok(bytes) => (bytes, None),
+                Err(error) => (Vec::new(), Some(error)),
+            };
+            let access = match error {
+                None => begun.access(external, len),
+                Some(error) => Err(error),
+            };
+            let staged = Buffer::of_bytes(&mut bytes);
+            let result = self.carry_out(begun, access, &staged, statistics).await;
+            let external_moved = result.as_ref().map_or_else(Error::moved, |&moved| moved);
+            let native_moved = conversion.finish(begun.kind, &bytes, external_moved)?;
+            if complete {
+                moved += native_moved;
+                complete = external_moved == len;
+            }
+            result.map_err(|error| error.after_moving(moved))?;
+        }
+        Ok(moved)
+    }
+
+    /// Plans a collective once, to run it many times.
+    pub(super) async fn plan(&self, begun: Begun, len: u64) -> Result<Plan> {
+        let unsupported = |text: &str| Error::new(ErrorClass::UnsupportedOperation, text);
+        let access = match begun.view.view.representation() {
+            Representation::External32 => Err(unsupported("plans need a native view")),
+            _ if begun.ordered => Err(unsupported("plans need a position that stays the same")),
+            _ => begun.access(0, len),
+        };
+        let start = Instant::now();
+        self.wait_for(begun.earlier.clone()).await;
+        let prepared = self.prepare(&begun, access).await.map_err(|error| self.explain(error))?;
+        Ok(Plan::new(prepared, begun.kind, len, start.elapsed()))
+    }
+
+    /// Runs a plan; all ranks run theirs.
+    pub(super) async fn run_plan(&self, plan: &Plan, buffer: &Buffer) -> Result<Status> {
+        let call = self.next_call();
+        let mut statistics = CallStatistics { call: plan.kind.name, ..Default::default() };
+        statistics.requested_bytes = plan.len;
+        let result = self.execute(call, &plan.prepared, buffer, &mut statistics).await;
+        statistics.moved_bytes = result.as_ref().map_or_else(Error::moved, |&bytes| bytes);
+        let mut state = self.state();
+        state.statistics.add(&statistics);
+        state.last_call = statistics;
+        drop(state);
+        result.map(Status::new).map_err(|error| self.explain(error))
+    }
+}
+
+impl Begun {
+    /// `len` bytes of the file's data, `skip` bytes behind the place of the call.
+    fn access(&self, skip: u64, len: u64) -> Result<Access> {
+        let place = self.place.clone()?;
+        // Parts of a conversion begin inside the request, maybe inside an etype.
+        Ok(request::access(&self.view, place, skip + len)?.without_first(skip))
+    }
+}
+
+/// A part of a buffer, in both representations.
+struct Conversion<'a> {
+    buffer: &'a Buffer,
+    native: std::ops::Range<u64>,
+    external: std::ops::Range<u64>,
+}
+
+impl Conversion<'_> {
+    fn encode(&self) -> Result<Vec<u8>> {
+        let mut native = vec![0; narrow(self.native.end - self.native.start)];
+        self.buffer.pack(&self.native, &mut native);
+        self.buffer.signature().encode(self.native.clone(), &native)
+    }
+
+    /// Room for the external form of the part.
+    fn room(&self) -> Vec<u8> {
+        vec![0; narrow(self.external.end - self.external.start)]
+    }
+
+    /// Puts what was read into the buffer; returns the native bytes that moved.
+    fn finish(&self, kind: Kind, bytes: &[u8], moved: u64) -> Result<u64> {
+        let signature = self.buffer.signature();
+        let end = signature.boundary(self.external.start + moved, Form::External);
+        if kind.direction == Direction::Read {
+            let external = self.external.start..end.1;
+            let len = narrow(external.end - external.start);
+            let native = signature.decode(external, &bytes[..len])?;
+            self.buffer.unpack(&(self.native.start..end.0), &native);
+        }
+        Ok(end.0 - self.native.start)
+    }
+}
