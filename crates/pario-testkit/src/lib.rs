@@ -8,8 +8,10 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
+pub mod allocation;
 pub mod conformance;
 pub mod generate;
 pub mod recipe;
 pub mod shrink;
 pub mod typemap;
+pub mod void;

@@ -8,11 +8,12 @@ use std::io::SeekFrom;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
-use crate::comm::Communicator;
 use crate::comm::collective::{all_gather, all_gather_number, broadcast};
+use crate::comm::{Communicator, Watched};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::agree::agree_on;
@@ -422,6 +423,8 @@ async fn open_together(
     }
     agree_on(comm, 0, Ok(())).await?;
     let view = CompiledView::new(&View::bytes(), mode.write)?;
+    let patience = Duration::from_secs(hints.collective_wait_s);
+    let watched = Watched::new(communicator.clone(), path.display().to_string(), patience);
     let state = State {
         view: Arc::new(view),
         hints: Arc::new(hints),
@@ -435,7 +438,7 @@ async fn open_together(
         last_call: CallStatistics::default(),
     };
     Ok(Handle {
-        communicator: communicator.clone(),
+        communicator: Arc::new(watched),
         storage: opened.storage,
         facts,
         mode,
