@@ -277,7 +277,7 @@ mod tests {
                 lock(&log).push(comm.rank());
             }
         });
-        
+
         lock(&log).clone()
     }
 
