@@ -214,10 +214,20 @@ impl Handle {
     /// The same class on all ranks: `Type` if a view breaks a rule of the standard, `NotSame` if
     /// etypes or representations differ between the ranks.
     pub async fn set_view(&self, view: &View) -> Result<()> {
+        self.try_set_view(Ok(view)).await
+    }
+
+    /// Changes this rank's view; an error that this rank found while it made the view is the
+    /// outcome on all ranks, and nobody waits for it.
+    ///
+    /// # Errors
+    /// As [`Handle::set_view`], and the error that was given.
+    pub async fn try_set_view(&self, view: Result<&View>) -> Result<()> {
         let call = self.next_call();
-        let compiled = CompiledView::new(view, self.mode.write);
+        let compiled = view.and_then(|view| CompiledView::new(view, self.mode.write));
         let compiled = self.agree(call, compiled).await?;
-        let representation = u64::from(view.representation() == crate::Representation::External32);
+        let external = crate::Representation::External32;
+        let representation = u64::from(compiled.view.representation() == external);
         let common = compiled.etype_bytes << 1 | representation;
         self.same(call, common, "set_view: size of the etype, or representation").await?;
         {
