@@ -52,11 +52,13 @@ pub(super) fn program(seed: u64) -> Program {
 
 /// Access mode, initial contents and device.
 fn opening(program: &mut Program, random: &mut Xoshiro256PlusPlus) {
-    program.initial_bytes = match random.random_range(0..8) {
+    program.initial_bytes = match random.random_range(0..12) {
         0 | 1 => None,
         2 => Some(0),
         3 => Some(random.random_range(1..=64)),
-        _ => Some(random.random_range(1..=4000)),
+        // Beyond the first page of a file in memory.
+        4 if random.random_ratio(1, 4) => Some(random.random_range(65_000..=70_000)),
+        _ => Some(random.random_range(500..=7000)),
     };
     let exists = program.initial_bytes.is_some();
     let mode = &mut program.mode;
@@ -148,7 +150,7 @@ impl Draw {
                 1 => Step::Atomicity(self.random.random()),
                 _ => Step::Hints(hints(&mut self.random)),
             },
-            10..=12 => {
+            10..=14 => {
                 let count = self.random.random_range(2..=3);
                 Step::Transfers((0..count).map(|_| self.transfer(true)).collect())
             }
@@ -192,11 +194,11 @@ impl Draw {
     }
 
     fn displacement(&mut self) -> u64 {
-        match self.random.random_range(0..12) {
-            0..=4 => 0,
+        match self.random.random_range(0..24) {
+            0..=9 => 0,
             // Across the border of two pages of a file in memory.
-            5 => self.random.random_range(65_300..65_600),
-            6 => self.random.random_range(0..=2000),
+            10 => self.random.random_range(65_300..65_600),
+            11 | 12 => self.random.random_range(0..=2000),
             _ => self.random.random_range(0..=100),
         }
     }
@@ -279,19 +281,22 @@ impl Draw {
 
     fn transfer(&mut self, in_company: bool) -> Transfer {
         let mode = self.program.mode;
-        let write = mode.write && (!mode.read || self.random.random());
+        // Calls that are under way together must not meet; writes at own pointers seldom do.
+        let writes = if in_company { 4 } else { 2 };
+        let write = mode.write && (!mode.read || !self.chance(writes));
         let collective = self.random.random_ratio(3, 5);
-        let pointer = match self.random.random_range(0..5) {
+        let pointer = match self.random.random_range(0..10) {
             _ if mode.sequential => Pointer::Shared,
+            0..=3 if !in_company => Pointer::Explicit,
             0 | 1 => Pointer::Explicit,
-            2 | 3 => Pointer::Individual,
+            2..=7 => Pointer::Individual,
             _ => Pointer::Shared,
         };
         let call = match self.random.random_range(0..10) {
             0..=2 => Call::Nonblocking,
             3 if collective => Call::Split,
-            4 if collective => Call::Planned(self.random.random_range(1..=3)),
-            5 if in_company => Call::Nonblocking,
+            4 | 5 if collective => Call::Planned(self.random.random_range(1..=3)),
+            4..=6 if in_company => Call::Nonblocking,
             _ => Call::Blocking,
         };
         let alone = pointer == Pointer::Shared && !collective;
