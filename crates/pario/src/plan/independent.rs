@@ -69,7 +69,10 @@ fn lock_rule(strategy: Strategy, planning: &Planning<'_>) -> LockRule {
     // In a collective all ranks follow one plan, so that it is known whether anybody sieves.
     let somebody_sieves = match planning.collective {
         true => strategy == Strategy::Sieve,
-        false => planning.hints.sieve_write != Switch::Disable && planning.file.readable,
+        false => {
+            let allowed = planning.hints.sieve_write != Switch::Disable;
+            (allowed || planning.hints.strategy == Strategy::Sieve) && planning.file.readable
+        }
     };
     match () {
         () if !others => LockRule::Nothing,
@@ -89,5 +92,37 @@ impl fmt::Display for Independent {
         writeln!(formatter, "buffer     {} bytes", self.buffer_bytes)?;
         writeln!(formatter, "holes      up to {} bytes are moved", self.hole_bytes)?;
         writeln!(formatter, "locks      {lock}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hints::Hints;
+    use crate::plan::{FileFacts, Summary};
+
+    fn lock_of_a_write(hints: &Hints) -> LockRule {
+        let file = FileFacts {
+            nodes: vec![0; 2],
+            shared_memory: true,
+            cores: 2,
+            block_bytes: 4096,
+            range_locks: true,
+            readable: true,
+        };
+        let requests = [Summary { reach: 0..100, len: 10, piece_bytes: 1, sorted: true }];
+        let direction = Direction::Write;
+        let (collective, atomic, file) = (false, false, &file);
+        let planning = Planning { direction, requests: &requests, collective, atomic, hints, file };
+        lock_rule(Strategy::Sieve, &planning)
+    }
+
+    /// A strategy that a hint asks for sieves, whatever the switch says; then all must lock.
+    #[test]
+    fn sieving_locks_also_where_the_switch_is_off() {
+        let hints = Hints { sieve_write: Switch::Disable, ..Hints::default() };
+        assert_eq!(lock_of_a_write(&hints), LockRule::Nothing);
+        let hints = Hints { strategy: Strategy::Sieve, ..hints };
+        assert_eq!(lock_of_a_write(&hints), LockRule::EachWrite);
     }
 }
