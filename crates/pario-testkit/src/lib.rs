@@ -5,11 +5,18 @@
 //! single byte, found by writing the definitions of the MPI standard as loops. Where the two
 //! differ, pario has a bug. [`generate::Generator`] makes random recipes, [`shrink`] makes the
 //! recipe of a failure small.
+//!
+//! Tests of what goes wrong use [`device`] (drivers that fail, panic or do not lock),
+//! [`watchdog`] (a hang becomes a failure), [`seed`] and [`scratch`].
 
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 pub mod conformance;
+pub mod device;
 pub mod generate;
 pub mod recipe;
+pub mod scratch;
+pub mod seed;
 pub mod shrink;
 pub mod typemap;
+pub mod watchdog;
