@@ -106,7 +106,7 @@ impl Window {
         match stored {
             Ok(()) => self.reached = self.file.end,
             Err(error) => {
-                self.reached = error.offset().unwrap_or(self.file.start) + error.moved();
+                self.reached = self.file.start + error.moved();
                 self.fail(error);
             }
         }
@@ -141,9 +141,7 @@ impl Window {
             for (offset, len) in Runs::new(layout, data..data + parcel.len()) {
                 let offset = offset.cast_unsigned();
                 let written = self.write(job, offset..offset + len, statistics);
-                written.map_err(|error| {
-                    Error::new(error.class(), error.to_string()).at_offset(self.file.start)
-                })?;
+                written.map_err(|error| error.after_moving(0))?;
             }
         }
         Ok(())
