@@ -528,7 +528,7 @@ fn a_failing_rank_ends_calls_in_the_background_too() {
                 }
             });
             let failures: u64 = devices.iter().map(Repairable::failures).sum();
-            assert!(failures > 0, "{point:?} happens: two-phase needs no lock");
+            assert!(failures > 0, "{point:?} happens: there are at least as many calls");
             let errors: Vec<&Error> =
                 outcomes.iter().map(|outcome| outcome.as_ref().unwrap_err()).collect();
             assert_agreed(&errors, &point, "background");

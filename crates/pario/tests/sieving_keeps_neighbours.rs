@@ -214,6 +214,32 @@ fn threads_on_posix_files_lose_no_byte_of_a_neighbour() {
     assert_eq!(scratch.names(), ["f"], "no side files");
 }
 
+/// A rank that runs a plan does not wait for the others: one may still write by itself.
+#[test]
+fn a_planned_write_keeps_the_bytes_of_a_rank_that_comes_late() {
+    let watchdog = Watchdog::new("sieving_keeps_neighbours with plans");
+    let memory = Memory::new();
+    for turn in 0..300 {
+        watchdog.step(format!("turn {turn}"));
+        memory.put("f", &old());
+        Threads::new(RANKS).run(|comm| {
+            let options = File::options().read(true).write(true).driver(Arc::new(memory.clone()));
+            let options = options.hint("pario_strategy", "two-phase").hint("cb_nodes", "1");
+            let file = options.open(&*comm, "f").expect("opens");
+            file.set_view(&view(comm.rank())).expect("a good view");
+            let planned = if comm.rank() < 2 { ROWS } else { 0 } * PIECE_BYTES;
+            let plan = file.plan_write_all(0, planned, &Datatype::byte()).expect("a plan");
+            for row in 0..if comm.rank() < 2 { 0 } else { ROWS } {
+                file.write(row * PIECE_BYTES, &[value(comm.rank()); 8]).expect("writes");
+            }
+            let data = vec![value(comm.rank()); usize::try_from(planned).expect("small")];
+            file.write_planned(&plan, &data).expect("writes");
+            file.close().expect("closes");
+        });
+        assert_eq!(lost(&memory.contents("f").expect("there")), None, "turn {turn}");
+    }
+}
+
 /// Proves that the tests above can fail: with locks that lock nothing, schedules lose bytes.
 #[test]
 fn without_locks_some_schedule_loses_a_byte() {

@@ -169,7 +169,7 @@ impl File {
         position: Position,
         buffer: crate::access::Buffer,
     ) -> Result<Status> {
-        let begun = self.handle.begin(kind, position, Ok(buffer.signature()));
+        let begun = self.handle.begin(kind, position, Ok(buffer.signature()), true);
         let run = self.handle.run(begun, Ok(&buffer));
         block_on(&*self.handle.communicator, run)
     }
@@ -209,7 +209,7 @@ impl File {
             Direction::Write => buffer.source().map(|source| source.buffer),
         };
         let signature = memory.as_ref().map(|memory| memory.signature());
-        let begun = self.handle.begin(kind, position, signature.map_err(Clone::clone));
+        let begun = self.handle.begin(kind, position, signature.map_err(Clone::clone), false);
         let handle = self.handle.clone();
         Pending::spawn(self.handle.clone(), async move {
             // The buffer has moved: it names its memory anew.
@@ -292,7 +292,8 @@ impl File {
     ) -> Result<Plan> {
         let signature = datatype.signature().repeated(count);
         let len = signature.bytes(crate::datatype::signature::Form::Native);
-        let begun = self.handle.begin(kind, position, Ok(&signature));
+        // Ranks that run a plan do not wait for each other: one may still write by itself.
+        let begun = self.handle.begin(kind, position, Ok(&signature), false);
         block_on(&*self.handle.communicator, self.handle.plan(begun, len))
     }
 
