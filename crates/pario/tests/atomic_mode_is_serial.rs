@@ -163,7 +163,7 @@ fn old() -> Vec<u8> {
 fn simulate_many(collective: bool) {
     let watchdog = Watchdog::new("atomic_mode_is_serial");
     let first = first_seed();
-    for number in 0..number_from("PARIO_SCHEDULES").unwrap_or(2000) {
+    for number in 0..number_from("PARIO_SCHEDULES").unwrap_or(800) {
         let race = Race::new(first.wrapping_add(number), collective);
         watchdog.step(format!("{race:?}"));
         let serial = race.is_serial_when_simulated(|memory| Arc::new(memory));
