@@ -6,14 +6,21 @@
 //! differ, pario has a bug. [`generate::Generator`] makes random recipes, [`shrink`] makes the
 //! recipe of a failure small. A [`program::Program`] is what ranks do with a file, checked against
 //! plain bytes after every step.
+//!
+//! Tests of what goes wrong use [`device`] (drivers that fail, panic or do not lock),
+//! [`watchdog`] (a hang becomes a failure), [`seed`] and [`scratch`].
 
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 pub mod allocation;
 pub mod conformance;
+pub mod device;
 pub mod generate;
 pub mod program;
 pub mod recipe;
+pub mod scratch;
+pub mod seed;
 pub mod shrink;
 pub mod typemap;
 pub mod void;
+pub mod watchdog;

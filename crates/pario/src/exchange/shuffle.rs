@@ -14,17 +14,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::agree::{Report, reports};
-use super::window::Window;
-use super::{Job, Outcome};
+use super::window::{Window, reach};
+use super::{Job, Outcome, lock};
 use crate::access::Exposure;
 use crate::access::memory::{ExposureGuard, Parcel};
 use crate::comm::collective::{index, rank_of};
 use crate::comm::{Lane, Message, Tag, receive};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
-use crate::plan::two_phase::Domain;
+use crate::plan::two_phase::{Domain, Holes};
 use crate::plan::{Direction, Shuffled};
 use crate::statistics::CallStatistics;
+use crate::storage::LockRange;
 
 /// How many messages a rank may send to another before the first is answered.
 const ROUNDS_AHEAD: u32 = 2;
@@ -119,7 +120,7 @@ impl<'a> Shuffle<'a> {
                 }
             }
         }
-        let window = domain.map(|domain| (domain, Window::new(domain, shuffled.window_bytes())));
+        let window = domain.map(|domain| (domain, Window::new(domain, shuffled)));
         let unanswered = HashMap::new();
         let gave_up = false;
         Ok(Shuffle { job, shuffled, statistics, window, ways, exposure, unanswered, gave_up })
@@ -188,12 +189,23 @@ impl<'a> Shuffle<'a> {
         if self.gave_up {
             window.close();
         }
+        let guard = match self.shuffled.holes() {
+            Holes::Locked if !window.is_closed() => {
+                self.statistics.locks += 1;
+                let file = reach(&parcels);
+                let (offset, len) = (file.start, file.end - file.start);
+                let locked = lock(self.job.storage, LockRange { offset, len, exclusive: true });
+                locked.await.map_err(|error| window.fail(error)).ok()
+            }
+            _ => None,
+        };
         window.open_for_write(self.job, &parcels, self.statistics);
         for (&rank, parcel) in ranks.iter().zip(&parcels) {
             self.place(rank, parcel).await?;
         }
         let Some((_, window)) = &mut self.window else { return Ok(()) };
         window.store(self.job, &parcels, self.statistics);
+        drop(guard);
         let answer = if window.is_closed() { GAVE_UP } else { GOES_ON };
         self.gave_up |= window.is_closed();
         for rank in ranks {

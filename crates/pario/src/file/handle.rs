@@ -410,9 +410,13 @@ async fn open_together(
     let (first, created) = agree_on(comm, 0, first).await?;
     let opened = match first {
         Some(opened) => Ok(opened),
-        None => open_storage(&*driver, path, mode.storage()),
+        None => open_storage(&*driver, path, mode),
     };
-    let opened = match agree_on(comm, 0, opened).await {
+    let opened = opened.and_then(|opened| {
+        let start = if mode.append { opened.storage.size()? } else { 0 };
+        Ok((opened, start))
+    });
+    let (opened, start) = match agree_on(comm, 0, opened).await {
         Ok(opened) => opened,
         Err(error) => {
             if created {
@@ -423,15 +427,11 @@ async fn open_together(
         }
     };
     let facts = gather_facts(comm, &opened).await?;
-    let start = match mode.append {
-        true => opened.storage.size(),
-        false => Ok(0),
+    let counted = match comm.rank() {
+        0 => comm.counter_set(start),
+        _ => Ok(()),
     };
-    let start = agree_on(comm, 0, start).await?;
-    if comm.rank() == 0 {
-        comm.counter_set(start)?;
-    }
-    agree_on(comm, 0, Ok(())).await?;
+    agree_on(comm, 0, counted).await?;
     let view = CompiledView::new(&View::bytes(), mode.write)?;
     let patience = Duration::from_secs(hints.collective_wait_s);
     let watched = Watched::new(communicator.clone(), path.display().to_string(), patience);
@@ -465,11 +465,12 @@ struct Opened {
     readable: bool,
 }
 
-/// Opens a file for reading and writing, or for writing only if reading is not permitted.
-fn open_storage(driver: &dyn Driver, path: &Path, mode: OpenMode) -> Result<Opened> {
-    match driver.open(path, mode) {
-        Err(error) if error.class() == ErrorClass::Access && mode.write => {
-            let storage = driver.open(path, OpenMode { read: false, ..mode })?;
+/// Opens a file that exists. One that the user only writes is opened for reading too, unless
+/// that is not permitted.
+fn open_storage(driver: &dyn Driver, path: &Path, mode: AccessMode) -> Result<Opened> {
+    match driver.open(path, mode.storage()) {
+        Err(error) if error.class() == ErrorClass::Access && !mode.read => {
+            let storage = driver.open(path, OpenMode { read: false, ..mode.storage() })?;
             Ok(Opened { storage, readable: false })
         }
         opened => Ok(Opened { storage: opened?, readable: true }),
@@ -478,15 +479,14 @@ fn open_storage(driver: &dyn Driver, path: &Path, mode: OpenMode) -> Result<Open
 
 /// Opens a file as the first rank: creates it where the mode says so. Tells whether it did.
 fn create(driver: &dyn Driver, path: &Path, mode: AccessMode) -> Result<(Opened, bool)> {
-    let plain = mode.storage();
     if !mode.create {
-        return Ok((open_storage(driver, path, plain)?, false));
+        return Ok((open_storage(driver, path, mode)?, false));
     }
-    let fresh = OpenMode { create: true, exclusive: true, ..plain };
+    let fresh = OpenMode { create: true, exclusive: true, ..mode.storage() };
     match driver.open(path, fresh) {
         Ok(storage) => Ok((Opened { storage, readable: true }, true)),
         Err(error) if error.class() == ErrorClass::FileExists && !mode.exclusive => {
-            Ok((open_storage(driver, path, plain)?, false))
+            Ok((open_storage(driver, path, mode)?, false))
         }
         Err(error) => Err(error),
     }

@@ -195,7 +195,7 @@ impl File {
     /// The buffer comes from a source or target that the caller borrows for this call.
     fn try_call(&self, kind: Kind, position: Position, buffer: Result<Buffer>) -> Result<Status> {
         let signature = buffer.as_ref().map(Buffer::signature).map_err(Clone::clone);
-        let begun = self.handle.begin(kind, position, signature);
+        let begun = self.handle.begin(kind, position, signature, true);
         let run = self.handle.run(begun, buffer.as_ref().map_err(Clone::clone));
         block_on(&*self.handle.communicator, run)
     }
@@ -235,7 +235,7 @@ impl File {
             Direction::Write => buffer.source().map(|source| source.buffer),
         };
         let signature = memory.as_ref().map(|memory| memory.signature());
-        let begun = self.handle.begin(kind, position, signature.map_err(Clone::clone));
+        let begun = self.handle.begin(kind, position, signature.map_err(Clone::clone), false);
         let handle = self.handle.clone();
         Pending::spawn(self.handle.clone(), async move {
             // The buffer has moved: it names its memory anew.
@@ -318,7 +318,8 @@ impl File {
     ) -> Result<Plan> {
         let signature = datatype.signature().repeated(count);
         let len = signature.bytes(crate::datatype::signature::Form::Native);
-        let begun = self.handle.begin(kind, position, Ok(&signature));
+        // Ranks that run a plan do not wait for each other: one may still write by itself.
+        let begun = self.handle.begin(kind, position, Ok(&signature), false);
         block_on(&*self.handle.communicator, self.handle.plan(begun, len))
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Begun {
     view: Arc<CompiledView>,
     hints: Arc<Hints>,
     atomic: bool,
+    /// Whether the rank makes no other call on the file before the end of this one.
+    blocking: bool,
     /// The etype position, or what is wrong with the request.
     place: Result<u64>,
     /// Whether the position is at the shared pointer, in the order of the ranks, and still open.
@@ -46,6 +48,7 @@ impl Handle {
         kind: Kind,
         position: Position,
         signature: Result<&Signature>,
+        blocking: bool,
     ) -> Begun {
         let call = if kind.collective { self.next_call() } else { 0 };
         let earlier = if kind.collective { self.running() } else { Vec::new() };
@@ -67,7 +70,7 @@ impl Handle {
             Position::Shared => self.communicator.counter_add(etypes),
         });
         drop(state);
-        Begun { kind, call, view, hints, atomic, place, ordered, earlier }
+        Begun { kind, call, view, hints, atomic, blocking, place, ordered, earlier }
     }
 
     /// Carries a begun call out.
@@ -147,6 +150,7 @@ impl Handle {
             hints: &begun.hints,
             file: &self.facts,
             atomic: begun.atomic,
+            blocking: begun.blocking,
             direction: begun.kind.direction,
             name: begun.kind.name,
         };
@@ -167,7 +171,6 @@ impl Handle {
             communicator: &*self.communicator,
             call,
             storage: &*self.storage,
-            readable: self.facts.readable,
             prepared,
             buffer,
         };

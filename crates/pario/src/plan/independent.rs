@@ -66,13 +66,10 @@ pub(super) fn steps(strategy: Strategy, planning: &Planning<'_>) -> Independent 
 fn lock_rule(strategy: Strategy, planning: &Planning<'_>) -> LockRule {
     let others = planning.file.nodes.len() > 1 && planning.file.range_locks;
     let writes = planning.direction == Direction::Write;
-    // In a collective all ranks follow one plan, so that it is known whether anybody sieves.
-    let somebody_sieves = match planning.collective {
+    // In an undisturbed collective all ranks follow one plan: it is known whether anybody sieves.
+    let somebody_sieves = match planning.undisturbed {
         true => strategy == Strategy::Sieve,
-        false => {
-            let allowed = planning.hints.sieve_write != Switch::Disable;
-            (allowed || planning.hints.strategy == Strategy::Sieve) && planning.file.readable
-        }
+        false => planning.somebody_rewrites(),
     };
     match () {
         () if !others => LockRule::Nothing,
