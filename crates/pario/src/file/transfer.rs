@@ -313,7 +313,7 @@ mod tests {
                 let name = format!("memory:a_planned_call_waits_{seed}");
                 let file = options.open_async(&*comm, name).await.unwrap();
                 let signature = Signature::empty();
-                let begun = file.begin(Kind::WRITE_ALL, Position::At(0), Ok(&signature));
+                let begun = file.begin(Kind::WRITE_ALL, Position::At(0), Ok(&signature), false);
                 let plan = file.plan(begun, 0).await.unwrap();
                 let earlier = file.iwrite(0, vec![1u8; 4]);
                 file.run_plan(&plan, &Buffer::nothing()).await.unwrap();

@@ -109,15 +109,23 @@ mod tests {
         };
         let requests = [Summary { reach: 0..100, len: 10, piece_bytes: 1, sorted: true }];
         let direction = Direction::Write;
-        let (collective, atomic, file) = (false, false, &file);
-        let planning = Planning { direction, requests: &requests, collective, atomic, hints, file };
+        let planning = Planning {
+            direction,
+            requests: &requests,
+            collective: false,
+            atomic: false,
+            undisturbed: false,
+            hints,
+            file: &file,
+        };
         lock_rule(Strategy::Sieve, &planning)
     }
 
     /// A strategy that a hint asks for sieves, whatever the switch says; then all must lock.
     #[test]
     fn sieving_locks_also_where_the_switch_is_off() {
-        let hints = Hints { sieve_write: Switch::Disable, ..Hints::default() };
+        let (sieve_write, collective_write) = (Switch::Disable, Switch::Disable);
+        let hints = Hints { sieve_write, collective_write, ..Hints::default() };
         assert_eq!(lock_of_a_write(&hints), LockRule::Nothing);
         let hints = Hints { strategy: Strategy::Sieve, ..hints };
         assert_eq!(lock_of_a_write(&hints), LockRule::EachWrite);
