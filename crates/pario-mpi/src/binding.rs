@@ -70,9 +70,6 @@ type Out<T> = *mut T;
 functions! {
     Initialized(flag: Out<c_int>);
     Finalized(flag: Out<c_int>);
-    Query_thread(provided: Out<c_int>);
-    Init_thread(argc: *mut c_int, argv: *mut c_void, required: c_int, provided: Out<c_int>);
-    Finalize();
     Abort(comm: usize, code: c_int);
 
     Comm_rank(comm: usize, rank: Out<c_int>);
@@ -83,7 +80,6 @@ functions! {
     Group_excl(group: usize, count: c_int, ranks: *const c_int, new: Out<usize>);
     Group_free(group: Out<usize>);
     Comm_set_errhandler(comm: usize, handler: usize);
-    Comm_split_type(comm: usize, kind: c_int, key: c_int, info: usize, new: Out<usize>);
     Comm_create_keyval(copy: usize, delete: usize, key: Out<c_int>, extra: *mut c_void);
     Comm_set_attr(comm: usize, key: c_int, value: *mut c_void);
     Comm_test_inter(comm: usize, flag: Out<c_int>);
@@ -106,11 +102,6 @@ functions! {
         from: *const c_void, count: c_int, datatype: usize, to: *mut c_void, to_count: c_int,
         to_datatype: usize, comm: usize,
     );
-    Bcast(bytes: *mut c_void, count: c_int, datatype: usize, root: c_int, comm: usize);
-    Allreduce(
-        from: *const c_void, to: *mut c_void, count: c_int, datatype: usize, operation: usize,
-        comm: usize,
-    );
 
     Win_allocate(
         size: isize, unit: c_int, info: usize, comm: usize, base: Out<*mut c_void>,
@@ -127,7 +118,6 @@ functions! {
 
     Type_size_x(datatype: usize, size: Out<i64>);
     Type_get_extent_x(datatype: usize, lower: Out<i64>, extent: Out<i64>);
-    Type_get_true_extent_x(datatype: usize, lower: Out<i64>, extent: Out<i64>);
     Type_get_envelope(
         datatype: usize, integers: Out<c_int>, addresses: Out<c_int>, types: Out<c_int>,
         combiner: Out<c_int>,
@@ -165,13 +155,11 @@ functions! {
     Info_get_nkeys(info: usize, count: Out<c_int>);
     Info_get_nthkey(info: usize, index: c_int, key: *mut c_char);
     Info_get(info: usize, key: *const c_char, len: c_int, value: *mut c_char, flag: Out<c_int>);
-    Info_free(info: Out<usize>);
 
     Add_error_code(class: c_int, code: Out<c_int>);
     Add_error_string(code: c_int, text: *const c_char);
     Comm_create_errhandler(function: usize, handler: Out<usize>);
     Errhandler_free(handler: Out<usize>);
-    Error_class(code: c_int, class: Out<c_int>);
 
     #[optional] Async_start(poll: usize, state: *mut c_void, stream: usize);
     #[optional] opal_progress_register(callback: usize);
@@ -227,7 +215,6 @@ impl Mpi {
                 let name = name.to_str().unwrap_or_default();
                 self.library.symbol(&format!("{name}\0")).map_or(0, |address| address.addr())
             }
-            Handle::None => 0,
         }
     }
 

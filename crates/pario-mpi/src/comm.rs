@@ -25,6 +25,9 @@ const PIECE_BYTES: usize = 1 << 30;
 /// Calls whose messages may be on their way at the same time: tags up to 32767 always exist.
 const CALLS: u64 = 8192;
 
+/// What has arrived of a long message, with its sender and tag.
+type Partial = ((u32, Tag), Vec<u8>);
+
 /// The ranks of an MPI communicator.
 pub struct MpiCommunicator {
     mpi: &'static Mpi,
@@ -38,7 +41,7 @@ pub struct MpiCommunicator {
     /// Messages that MPI has not sent yet.
     sending: Mutex<Vec<(usize, Vec<u8>)>>,
     /// Pieces of long messages that have arrived.
-    partial: Mutex<Vec<((u32, Tag), Vec<u8>)>>,
+    partial: Mutex<Vec<Partial>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -114,11 +117,6 @@ impl MpiCommunicator {
             sending: Mutex::default(),
             partial: Mutex::default(),
         })
-    }
-
-    /// The MPI communicator.
-    pub(crate) fn raw(&self) -> usize {
-        self.comm
     }
 
     fn byte(&self) -> usize {

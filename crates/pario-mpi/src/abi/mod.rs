@@ -15,8 +15,6 @@ pub(crate) use tables::Abi;
 pub(crate) enum Handle {
     Value(usize),
     Symbol(&'static std::ffi::CStr),
-    /// The library does not have it.
-    None,
 }
 
 /// Which interface a library has.

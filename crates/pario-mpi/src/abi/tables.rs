@@ -3,6 +3,8 @@
 use super::Handle;
 
 /// The constants of one binary interface.
+// The whole interface, whatever is used of it.
+#[allow(dead_code)]
 #[derive(Debug)]
 pub(crate) struct Abi {
     pub(crate) handle_size: usize,

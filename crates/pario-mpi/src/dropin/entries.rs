@@ -1,13 +1,13 @@
 //! Every `MPI_File_*` and `PMPI_File_*`, one line each, with the large-count forms.
 //!
 //! A macro makes both names of each function. What a line says is what the function does.
-#![allow(clippy::missing_safety_doc)]
+#![allow(non_snake_case)]
 
 use std::ffi::{c_char, c_int, c_void};
 
 use super::manage::{self, number, offset};
 use super::transfer::{Access, Place, UserBuffer, begin, end, start, transfer};
-use super::{enter, errors, files};
+use super::{enter, files};
 use crate::binding::Mpi;
 
 /// Defines entry points under their `MPI_` and `PMPI_` names.

@@ -426,7 +426,7 @@ pub(super) unsafe fn get_info(mpi: &'static Mpi, handle: usize, place: *mut c_vo
         unsafe {
             (mpi.call.Info_create)(&mut info);
             for hint in &open.file.hints().effective {
-                let (key, value) = (CString::new(&*hint.name), CString::new(&*hint.value));
+                let (key, value) = (CString::new(hint.name), CString::new(&*hint.value));
                 if let (Ok(key), Ok(value)) = (key, value) {
                     (mpi.call.Info_set)(info, key.as_ptr(), value.as_ptr());
                 }

@@ -2,10 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use pario::{
-    Communicator, Datatype, Error, ErrorClass, OwnedBuffer, Position, Result, Source, Status,
-    Target,
-};
+use pario::{Datatype, Error, ErrorClass, OwnedBuffer, Position, Result, Source, Status, Target};
 
 use super::errors;
 use super::files::{self, OpenFile};
