@@ -5,7 +5,7 @@
 //! orders of the requests: in one of them, every reader must have seen what it saw, and the file
 //! must be what it is.
 
-#![allow(clippy::expect_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used)]
 
 use std::sync::Arc;
 

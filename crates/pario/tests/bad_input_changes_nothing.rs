@@ -1,7 +1,7 @@
 //! Whatever is wrong with a call, it returns an error of the right class on all ranks that take
 //! part, with a text that names the file; and it changes nothing: no byte, no size, no pointer.
 
-#![allow(clippy::expect_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used)]
 
 use std::io::SeekFrom;
 use std::sync::Arc;
@@ -275,10 +275,10 @@ fn illegal_access_modes_are_refused_before_a_file_is_touched() {
     for bits in 0..32u32 {
         let [read, write, create, exclusive, sequential] =
             [1, 2, 4, 8, 16].map(|bit| bits & bit != 0);
-        let legal = (read || write)
-            && (write || !create)
-            && (create || !exclusive)
-            && !(sequential && read && write);
+        let useless = !read && !write;
+        let incomplete = create && !write || exclusive && !create;
+        let both_ways = sequential && read && write;
+        let legal = !(useless || incomplete || both_ways);
         let memory = Memory::new();
         let options = options(&memory)
             .read(read)
@@ -569,12 +569,46 @@ fn a_plan_with_another_length_or_direction_is_refused() {
         let plan = file.plan_write_all(0, 8, &byte())?;
         file.read_planned(&plan, &mut [1u8; 8]).map(drop)
     });
-    // A rank with the wrong length does not leave the others waiting.
-    refuse(3, both, (ErrorClass::Arg, "plan for write_all of 8 bytes"), |file, rank| {
-        let plan = file.plan_write_all(u64::from(rank) * 8, 8, &byte())?;
-        let data = vec![1u8; if rank == 1 { 7 } else { 8 }];
-        file.write_planned(&plan, &data).map(drop)
-    });
+}
+
+/// Ranks that run a plan do not ask each other first. So others may have written when a rank's
+/// buffer is refused; but all learn of it, nobody waits, and the counts are true.
+#[test]
+fn a_buffer_that_does_not_fit_its_plan_is_told_to_all_ranks() {
+    let watchdog = Watchdog::new("plans that do not fit");
+    for threads in [Threads::new(3), Threads::new(3).share_memory(false)] {
+        for strategy in pario::Strategy::all() {
+            watchdog.step(format!("{threads:?} {strategy}"));
+            let memory = store();
+            let moved = threads.run(|comm| {
+                let options = both(options(&memory)).hint("pario_strategy", strategy.name());
+                let file = options.hint("cb_nodes", "2").open(&*comm, "f").expect("opens");
+                let position = u64::from(comm.rank()) * 8;
+                let write = file.plan_write_all(position, 8, &byte()).expect("a plan");
+                let read = file.plan_read_all(position, 8, &byte()).expect("a plan");
+                let wrong = comm.rank() == 1;
+                let data = vec![1u8; if wrong { 7 } else { 8 }];
+                let error = file.write_planned(&write, &data).expect_err("rank 1 is wrong");
+                assert_error(&error, ErrorClass::Arg, "plan for write_all of 8 bytes");
+                assert_eq!(error.rank(), Some(1));
+                let mut target = vec![0u8; if wrong { 9 } else { 8 }];
+                let refused = file.read_planned(&read, &mut target).expect_err("rank 1 is wrong");
+                assert_error(&refused, ErrorClass::Arg, "plan for read_all of 8 bytes");
+                assert!(!wrong || target == [0; 9], "the wrong buffer is not touched");
+                file.close().expect("closes");
+                error.moved()
+            });
+            let contents = memory.contents("f").expect("there");
+            assert_eq!(contents.len(), 100);
+            for (rank, moved) in moved.into_iter().enumerate() {
+                let own = &contents[rank * 8..rank * 8 + 8];
+                let arrived = own.iter().filter(|&&byte| byte == 1).count();
+                assert_eq!(usize::try_from(moved), Ok(arrived), "{strategy} rank {rank}");
+            }
+            assert_eq!(contents[8..16], [7; 8], "nothing of the refused buffer is written");
+            assert_eq!(contents[24..], OLD[24..]);
+        }
+    }
 }
 
 #[test]

@@ -5,14 +5,12 @@
 //! every rank; then each of them is made to fail, once or from then on, before or after a part
 //! of its bytes moved, for four reasons. `PARIO_FAULTS` sets the number of points per scenario.
 
-#![allow(clippy::expect_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used)]
 
 use std::sync::{Arc, Barrier};
 
 use pario::storage::{FaultPlan, Memory};
-use pario::{
-    Communicator, Datatype, Error, ErrorClass, File, OpenOptions, Result, Status, Threads, View,
-};
+use pario::{Datatype, Error, ErrorClass, File, OpenOptions, Result, Status, Threads, View};
 use pario_testkit::device::Repairable;
 use pario_testkit::seed::{first_seed, number_from, random};
 use pario_testkit::watchdog::Watchdog;

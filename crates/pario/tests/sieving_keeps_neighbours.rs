@@ -4,7 +4,7 @@
 //! Two public bugs of this kind: open-mpi/ompi#4144 (contiguous writers did not lock while
 //! others sieved) and pmodels/mpich#4956.
 
-#![allow(clippy::expect_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use crate::hints::Hints;
 use crate::plan::{Direction, FileFacts, Plan, Planning, Shuffled, Steps, Summary};
 
 use super::Prepared;
-use super::agree::most_specific;
+use super::agree::{most_specific, same_call};
 
 /// Accesses up to this size are sent to every rank.
 const SENT_TO_ALL_BYTES: usize = 1024;
@@ -75,6 +75,7 @@ pub(crate) async fn together(
 ) -> Result<Prepared> {
     let announcement = Announcement::new(around, &own);
     let gathered = all_gather(communicator, call, announcement.to_wire()).await?;
+    same_call(&gathered)?;
     let announcements: Vec<Announcement> =
         gathered.iter().map(|wire| Announcement::from_wire(wire)).collect::<Result<_>>()?;
     let (own, announcements) = agree(around.name, own, announcements)?;
@@ -101,17 +102,6 @@ fn agree(
     let errors = announcements.iter().map(|one| one.error.clone()).collect();
     if let Some(error) = most_specific(errors) {
         return Err(error);
-    }
-    for (rank, one) in announcements.iter().enumerate() {
-        if one.name != announcements[0].name {
-            let text = format!(
-                "rank 0 calls {} while rank {rank} calls {}: all ranks of a file must make the \
-                 same collective calls in the same order",
-                String::from_utf8_lossy(&announcements[0].name),
-                String::from_utf8_lossy(&one.name),
-            );
-            return Err(Error::new(ErrorClass::NotSame, text));
-        }
     }
     let lost = || Error::new(ErrorClass::Intern, format!("{name}: a rank's request got lost"));
     Ok((own.map_err(|_| lost())?, announcements))

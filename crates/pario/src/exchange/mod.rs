@@ -55,6 +55,8 @@ pub(crate) struct Job<'a> {
     /// The user's memory. Alive and not touched by the user while the job runs: whoever makes a
     /// job borrows it for that long.
     pub(crate) buffer: &'a Buffer,
+    /// What is wrong with this rank's buffer. It is not touched then, but the rank takes part.
+    pub(crate) refused: Option<Error>,
 }
 
 /// What became of one rank's part of a job.
@@ -85,7 +87,10 @@ impl Job<'_> {
         statistics.aggregators = crate::number::wide(plan.aggregators());
         let outcome = match &plan.steps {
             Steps::Independent(steps) => {
-                let outcome = independent::serve(self, steps, statistics).await;
+                let outcome = match &self.refused {
+                    None => independent::serve(self, steps, statistics).await,
+                    Some(error) => Outcome { moved: 0, error: Some(error.clone()) },
+                };
                 match self.prepared.collective {
                     true => agree::agree(self.communicator, self.call, outcome).await?,
                     false => outcome,

@@ -16,7 +16,7 @@ use crate::comm::collective::{all_gather, all_gather_number, broadcast};
 use crate::comm::{Communicator, Watched};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
-use crate::exchange::agree::agree_on;
+use crate::exchange::agree::{agree_on, enter};
 use crate::hints::{Environment, HintReport, HintSet, Hints};
 use crate::number::wide;
 use crate::plan::FileFacts;
@@ -177,12 +177,12 @@ impl Handle {
             Ok(position) => self.seek_target(to, position),
             Err(error) => Err(error),
         };
-        let position = self.agree(call, own).await?;
-        self.same(call, position, "seek_shared").await?;
-        if self.communicator.rank() == 0 {
-            self.communicator.counter_set(position)?;
-        }
-        self.agree(call, Ok(position)).await
+        let position = self.enter_same(call, "seek_shared", own).await?;
+        let own = match self.communicator.rank() {
+            0 => self.communicator.counter_set(position),
+            _ => Ok(()),
+        };
+        self.agree(call, own).await.map(|()| position)
     }
 
     fn seek_target(&self, to: SeekFrom, current: u64) -> Result<u64> {
@@ -225,20 +225,24 @@ impl Handle {
     pub async fn try_set_view(&self, view: Result<&View>) -> Result<()> {
         let call = self.next_call();
         let compiled = view.and_then(|view| CompiledView::new(view, self.mode.write));
-        let compiled = self.agree(call, compiled).await?;
         let external = crate::Representation::External32;
-        let representation = u64::from(compiled.view.representation() == external);
-        let common = compiled.etype_bytes << 1 | representation;
-        self.same(call, common, "set_view: size of the etype, or representation").await?;
+        let common = compiled.as_ref().map_err(Clone::clone).map(|compiled| {
+            let representation = u64::from(compiled.view.representation() == external);
+            compiled.etype_bytes << 1 | representation
+        });
+        let values = self.enter(call, "set_view", common).await?;
+        same_values(&values, "set_view: size of the etype, or representation")
+            .map_err(|error| self.explain(error))?;
         {
             let mut state = self.state();
-            state.view = Arc::new(compiled);
+            state.view = Arc::new(compiled?);
             state.pointer = 0;
         }
-        if self.communicator.rank() == 0 {
-            self.communicator.counter_set(0)?;
-        }
-        self.agree(call, Ok(())).await
+        let own = match self.communicator.rank() {
+            0 => self.communicator.counter_set(0),
+            _ => Ok(()),
+        };
+        self.agree(call, own).await
     }
 
     /// Gives more hints, together with all ranks; rank 0's count.
@@ -247,6 +251,7 @@ impl Handle {
     /// `PeerLost` if a rank is gone.
     pub async fn set_hints(&self, hints: &HintSet) -> Result<()> {
         let call = self.next_call();
+        self.enter(call, "set_hints", Ok(0)).await?;
         let mut given = self.state().given.clone();
         for (key, value) in hints.iter() {
             given = given.with(key, value);
@@ -263,7 +268,7 @@ impl Handle {
     /// `NotSame` if the ranks differ, `UnsupportedOperation` if the storage has no range locks.
     pub async fn set_atomicity(&self, atomic: bool) -> Result<()> {
         let call = self.next_call();
-        self.same(call, u64::from(atomic), "set_atomicity").await?;
+        self.enter_same(call, "set_atomicity", Ok(u64::from(atomic))).await?;
         if atomic && self.facts.nodes.len() > 1 && !self.facts.range_locks {
             let text = "set_atomicity: this file system has no range locks";
             return Err(self.explain(Error::new(ErrorClass::UnsupportedOperation, text)));
@@ -297,7 +302,7 @@ impl Handle {
     ) -> Result<()> {
         let call = self.next_call();
         self.wait_for(self.running()).await;
-        self.same(call, bytes, name).await?;
+        self.enter_same(call, name, Ok(bytes)).await?;
         let own = match (self.mode.write, self.communicator.rank()) {
             (false, _) => {
                 let text = format!("{name}: the file was opened for reading only");
@@ -316,6 +321,7 @@ impl Handle {
     pub async fn sync(&self) -> Result<()> {
         let call = self.next_call();
         self.wait_for(self.running()).await;
+        self.enter(call, "sync", Ok(0)).await?;
         let own = match self.mode.write {
             true => self.storage.sync(),
             false => Ok(()),
@@ -330,7 +336,7 @@ impl Handle {
     pub async fn close(&self) -> Result<()> {
         let call = self.next_call();
         self.wait_for(self.running()).await;
-        self.agree(call, Ok(())).await?;
+        self.enter(call, "close", Ok(0)).await?;
         if self.state().hints.statistics && self.communicator.rank() == 0 {
             eprint!("pario: {}\n{}", self.path.display(), self.statistics());
         }
@@ -359,10 +365,17 @@ impl Handle {
         agreed.map_err(|error| self.explain(error))
     }
 
-    /// An error on all ranks unless they all have the same value.
-    async fn same(&self, call: u64, value: u64, what: &str) -> Result<()> {
-        let values = all_gather_number(&*self.communicator, call, value).await?;
-        same_values(&values, what).map_err(|error| self.explain(error))
+    /// The first step of a collective: one number of each rank, or an error on all of them.
+    pub(super) async fn enter(&self, call: u64, name: &str, own: Result<u64>) -> Result<Vec<u64>> {
+        let entered = enter(&*self.communicator, call, name, own).await;
+        entered.map_err(|error| self.explain(error))
+    }
+
+    /// The first step of a collective whose ranks all give the same number.
+    async fn enter_same(&self, call: u64, name: &str, own: Result<u64>) -> Result<u64> {
+        let values = self.enter(call, name, own).await?;
+        same_values(&values, name).map_err(|error| self.explain(error))?;
+        Ok(values[0])
     }
 }
 
@@ -385,7 +398,9 @@ async fn resolve(
 ) -> Result<(Hints, HintReport)> {
     let (hints, report) = given.resolve(path, &Environment::of_process());
     let agreed = broadcast(communicator, call, hints.to_wire()).await?;
-    Ok((Hints::from_wire(&agreed)?, report))
+    let agreed = Hints::from_wire(&agreed)?;
+    let report = report.with_agreed(&agreed);
+    Ok((agreed, report))
 }
 
 async fn open_together(

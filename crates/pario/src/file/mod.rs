@@ -326,7 +326,7 @@ impl File {
     /// Runs a planned read; all ranks run theirs.
     ///
     /// # Errors
-    /// As [`File::read_all`]; `Arg` on the rank whose target does not fit its plan.
+    /// As [`File::read_all`]; `Arg` if a rank's target does not fit its plan.
     pub fn read_planned<'a>(&self, plan: &Plan, target: impl Into<Target<'a>>) -> Result<Status> {
         self.run_planned(Kind::READ_ALL, plan, target.into().buffer)
     }
@@ -334,13 +334,14 @@ impl File {
     /// Runs a planned write; all ranks run theirs.
     ///
     /// # Errors
-    /// As [`File::write_all`]; `Arg` on the rank whose source does not fit its plan.
+    /// As [`File::write_all`]; `Arg` if a rank's source does not fit its plan.
     pub fn write_planned<'a>(&self, plan: &Plan, source: impl Into<Source<'a>>) -> Result<Status> {
         self.run_planned(Kind::WRITE_ALL, plan, source.into().buffer)
     }
 
     fn run_planned(&self, kind: Kind, plan: &Plan, buffer: Buffer) -> Result<Status> {
-        if plan.kind.direction != kind.direction || plan.len != buffer.len() {
+        let fits = plan.kind.direction == kind.direction && plan.len == buffer.len();
+        let refused = (!fits).then(|| {
             let text = format!(
                 "{} of {} bytes with a plan for {} of {} bytes",
                 kind.name,
@@ -348,9 +349,9 @@ impl File {
                 plan.kind.name,
                 plan.len
             );
-            return Err(self.handle.explain(Error::new(ErrorClass::Arg, text)));
-        }
-        block_on(&*self.handle.communicator, self.handle.run_plan(plan, &buffer))
+            Error::new(ErrorClass::Arg, text)
+        });
+        block_on(&*self.handle.communicator, self.handle.run_plan(plan, &buffer, refused))
     }
 
     /// Changes this rank's view; see [`Handle::set_view`].

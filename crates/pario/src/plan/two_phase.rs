@@ -5,7 +5,8 @@
 //! collective buffer: the ranks' pieces of the window meet there, and one storage access moves
 //! them. Holes are read first and written back; in a blocking collective no lock is needed,
 //! because a domain has one owner. While a collective runs in the background, ranks may write by
-//! themselves too: then every window is locked. `gather` is the case of one aggregator, the sequential baseline of paper 000.
+//! themselves too: then every window is locked. `gather` is the case of one aggregator, the
+//! sequential baseline of paper 000.
 //!
 //! Cost: every byte is copied once into the window (twice more between address spaces), and
 //! storage sees accesses of one window each.
