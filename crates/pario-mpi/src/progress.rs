@@ -2,9 +2,9 @@
 //!
 //! pario starts no thread that calls MPI. Tasks are polled by the program's own threads: whenever
 //! one of them waits inside pario, and, where the MPI library has a hook for it, whenever it waits
-//! inside MPI (`MPIX_Async_start` of MPICH 5, `opal_progress_register` of Open MPI). Such a *global*
-//! hook is what makes non-blocking collectives safe: without it a rank that waits in `MPI_Recv`
-//! would not take part, and a legal program could wait for ever. Where there is none
+//! inside MPI (`MPIX_Async_start` of MPICH 5, `opal_progress_register` of Open MPI). Such a
+//! *global* hook is what makes non-blocking collectives safe: without it a rank that waits in
+//! `MPI_Recv` would not take part, and a legal program could wait for ever. Where there is none
 //! ([`has_global_hook`]), non-blocking collectives must not need partners.
 
 use std::ffi::{c_int, c_void};

@@ -12,7 +12,8 @@ use crate::binding::Mpi;
 
 /// Defines entry points under their `MPI_` and `PMPI_` names.
 macro_rules! entries {
-    ($prefix:literal, $( $name:ident ( $($argument:ident : $type:ty),* $(,)? ) => $serve:expr; )*) => {
+    ($prefix:literal,
+     $( $name:ident ( $($argument:ident : $type:ty),* $(,)? ) => $serve:expr; )*) => {
         $(
             mod $name {
                 #[allow(unused_imports)]

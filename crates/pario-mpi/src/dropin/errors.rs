@@ -1,9 +1,9 @@
 //! Error classes, codes, strings and handlers of files (MPI-4.1, sections 9.3.3 and 14.7).
 //!
-//! Handlers are pario's own: the MPI library never sees its file handles. `MPI_File_create_errhandler`
-//! asks the library only for a fresh handle value, under which the callback is remembered. A program
-//! may free a handler right after it was set, so that references are counted and the value goes back
-//! to the library with the last of them.
+//! Handlers are pario's own: the MPI library never sees its file handles.
+//! `MPI_File_create_errhandler` asks the library only for a fresh handle value, under which the
+//! callback is remembered. A program may free a handler right after it was set, so that references
+//! are counted and the value goes back to the library with the last of them.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_void};
