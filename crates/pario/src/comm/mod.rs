@@ -23,10 +23,12 @@ pub(crate) mod collective;
 mod simulated;
 mod solo;
 mod threads;
+mod watched;
 
 pub use simulated::Simulated;
 pub use solo::Solo;
 pub use threads::Threads;
+pub(crate) use watched::Watched;
 
 /// Work that goes on while the program does something else.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;

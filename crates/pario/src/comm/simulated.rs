@@ -277,8 +277,8 @@ mod tests {
                 lock(&log).push(comm.rank());
             }
         });
-        let order = lock(&log).clone();
-        order
+
+        lock(&log).clone()
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -70,12 +70,12 @@ impl Threads {
         function: impl Fn(Arc<dyn Communicator>) -> T + Sync,
     ) -> Vec<thread::Result<T>> {
         let group = Arc::new(Group::new(self));
-        let world = group.exchange(Key { parent: 0, nth: 0 });
         let function = &function;
         thread::scope(|scope| {
             let start = |rank| {
-                let (group, world) = (group.clone(), world.clone());
+                let group = group.clone();
                 scope.spawn(move || {
+                    let world = group.exchange(Key { parent: 0, nth: 0 });
                     let communicator = Arc::new(Rank::new(rank, group.clone(), world));
                     let result = catch_unwind(AssertUnwindSafe(|| function(communicator)));
                     match &result {
@@ -95,9 +95,17 @@ impl Threads {
 struct Group {
     nodes: Vec<u32>,
     share_memory: bool,
-    exchanges: Mutex<HashMap<Key, Arc<Exchange>>>,
-    exchange_count: AtomicU64,
+    exchanges: Mutex<Exchanges>,
     fate: Mutex<Fate>,
+}
+
+/// The exchanges of all communicators.
+#[derive(Default)]
+struct Exchanges {
+    count: u64,
+    /// Those that not every rank has asked for yet, and how many have.
+    expected: HashMap<Key, (Arc<Exchange>, usize)>,
+    alive: Vec<Weak<Exchange>>,
 }
 
 /// Which ranks have ended, and the first one that broke the group.
@@ -139,21 +147,31 @@ impl Group {
             nodes: (0..threads.size).map(|rank| rank / per_node).collect(),
             share_memory: threads.share_memory,
             exchanges: Mutex::default(),
-            exchange_count: AtomicU64::new(1),
             fate: Mutex::new(Fate { ended: vec![false; index(threads.size)], lost: None }),
         }
     }
 
-    /// The exchange of a name; whoever asks first makes it.
+    /// The exchange of a name; whoever asks first makes it, every rank asks once.
     fn exchange(&self, key: Key) -> Arc<Exchange> {
-        let make = || {
-            Arc::new(Exchange {
-                id: self.exchange_count.fetch_add(1, Ordering::Relaxed),
+        let mut exchanges = lock(&self.exchanges);
+        let Exchanges { count, expected, alive } = &mut *exchanges;
+        let (exchange, asked) = expected.entry(key).or_insert_with(|| {
+            *count += 1;
+            let exchange = Arc::new(Exchange {
+                id: *count,
                 mailboxes: self.nodes.iter().map(|_| Mutex::default()).collect(),
                 counter: AtomicU64::new(0),
-            })
-        };
-        lock(&self.exchanges).entry(key).or_insert_with(make).clone()
+            });
+            alive.retain(|exchange| exchange.strong_count() > 0);
+            alive.push(Arc::downgrade(&exchange));
+            (exchange, 0)
+        });
+        *asked += 1;
+        let (exchange, complete) = (exchange.clone(), *asked == self.nodes.len());
+        if complete {
+            expected.remove(&key);
+        }
+        exchange
     }
 
     /// A rank has ended: those who still wait for it will not get anything.
@@ -169,7 +187,8 @@ impl Group {
     }
 
     fn wake_all(&self) {
-        let exchanges: Vec<Arc<Exchange>> = lock(&self.exchanges).values().cloned().collect();
+        let exchanges: Vec<Arc<Exchange>> =
+            lock(&self.exchanges).alive.iter().filter_map(Weak::upgrade).collect();
         for mailbox in exchanges.iter().flat_map(|exchange| &exchange.mailboxes) {
             let waiting = std::mem::take(&mut lock(mailbox).waiting);
             waiting.into_values().for_each(Waker::wake);

@@ -272,7 +272,7 @@ mod tests {
         let lens = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 16, 20, 24, 30, 32, 40, 48, 60, 64, 80, 96];
         let layouts: Vec<Layout> = lens
             .iter()
-            .filter(|&&len| SIZE % len == 0)
+            .filter(|&&len| SIZE.is_multiple_of(len))
             .flat_map(|&len| [strided(len, SIZE / len, 0), strided(len, SIZE / len, 3)])
             .collect();
         let source: Vec<u8> = (0..8192u32).map(|index| (index * 31 % 251) as u8).collect();

@@ -43,18 +43,18 @@ fn apart(one: Placed<'_>, two: Placed<'_>, period: Option<i128>, budget: &mut u3
         return false;
     }
     *budget -= 1;
-    match period {
-        None if one.end() <= two.offset || two.end() <= one.offset => return true,
-        None => {}
-        Some(period) => {
-            // Only the copies next to `one` can meet it if both fit into a period.
-            if one.span() <= period && two.span() <= period {
-                let phase = (two.offset - one.offset).rem_euclid(period);
-                let after = Placed { offset: one.offset + phase, ..two };
-                let before = Placed { offset: after.offset - period, ..two };
-                return apart(one, after, None, budget) && apart(one, before, None, budget);
-            }
-        }
+    if let Some(period) = period
+        && one.span() <= period
+        && two.span() <= period
+    {
+        // Only the copies next to `one` can meet it.
+        let phase = (two.offset - one.offset).rem_euclid(period);
+        let after = Placed { offset: one.offset + phase, ..two };
+        let before = Placed { offset: after.offset - period, ..two };
+        return apart(one, after, None, budget) && apart(one, before, None, budget);
+    }
+    if period.is_none() && (one.end() <= two.offset || two.end() <= one.offset) {
+        return true;
     }
     match (shape(one.node), shape(two.node), period) {
         (Some(Shape::Sequence(parts)), ..) => parts.iter().all(|part| {

@@ -8,11 +8,12 @@ use std::io::SeekFrom;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
-use crate::comm::Communicator;
 use crate::comm::collective::{all_gather, all_gather_number, broadcast};
+use crate::comm::{Communicator, Watched};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::agree::{agree_on, enter};
@@ -213,11 +214,23 @@ impl Handle {
     /// The same class on all ranks: `Type` if a view breaks a rule of the standard, `NotSame` if
     /// etypes or representations differ between the ranks.
     pub async fn set_view(&self, view: &View) -> Result<()> {
+        self.try_set_view(Ok(view)).await
+    }
+
+    /// Changes this rank's view; an error that this rank found while it made the view is the
+    /// outcome on all ranks, and nobody waits for it.
+    ///
+    /// # Errors
+    /// As [`Handle::set_view`], and the error that was given.
+    pub async fn try_set_view(&self, view: Result<&View>) -> Result<()> {
         let call = self.next_call();
-        let compiled = CompiledView::new(view, self.mode.write);
-        let representation = u64::from(view.representation() == crate::Representation::External32);
+        let compiled = view.and_then(|view| CompiledView::new(view, self.mode.write));
         let common = match &compiled {
-            Ok(compiled) => Ok(compiled.etype_bytes << 1 | representation),
+            Ok(compiled) => {
+                let external = crate::Representation::External32;
+                let external = compiled.view.representation() == external;
+                Ok(compiled.etype_bytes << 1 | u64::from(external))
+            }
             Err(error) => Err(error.clone()),
         };
         let values = self.enter(call, "set_view", common).await?;
@@ -438,6 +451,8 @@ async fn open_together(
     };
     agree_on(comm, 0, counted).await?;
     let view = CompiledView::new(&View::bytes(), mode.write)?;
+    let patience = Duration::from_secs(hints.collective_wait_s);
+    let watched = Watched::new(communicator.clone(), path.display().to_string(), patience);
     let state = State {
         view: Arc::new(view),
         hints: Arc::new(hints),
@@ -451,7 +466,7 @@ async fn open_together(
         last_call: CallStatistics::default(),
     };
     Ok(Handle {
-        communicator: communicator.clone(),
+        communicator: Arc::new(watched),
         storage: opened.storage,
         facts,
         mode,

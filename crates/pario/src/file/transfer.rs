@@ -335,3 +335,28 @@ impl Conversion<'_> {
         Ok(end.0 - self.native.start)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{File, Simulated};
+
+    /// Like every collective, a planned call ends what was handed over before it: otherwise a
+    /// window with holes could undo the bytes of an earlier write.
+    #[test]
+    fn a_planned_call_waits_for_earlier_calls() {
+        for seed in 0..20 {
+            Simulated::new(2, seed).run(|comm| async move {
+                let options = File::options().write(true).create(true);
+                let name = format!("memory:a_planned_call_waits_{seed}");
+                let file = options.open_async(&*comm, name).await.unwrap();
+                let signature = Signature::empty();
+                let begun = file.begin(Kind::WRITE_ALL, Position::At(0), Ok(&signature), false);
+                let plan = file.plan(begun, 0).await.unwrap();
+                let earlier = file.iwrite(0, vec![1u8; 4]);
+                file.run_plan(&plan, &Buffer::nothing(), None).await.unwrap();
+                assert!(earlier.is_done(), "seed {seed}");
+            });
+        }
+    }
+}

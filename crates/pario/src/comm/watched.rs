@@ -1,0 +1,145 @@
+//! Says which rank is waited for, when a wait lasts.
+//!
+//! A rank that does not make a collective call that the others make leaves them waiting. Nothing
+//! can be done about that from here, but they can name it: after some time, and again after twice
+//! that time and so on, a waiting rank says on stderr for whom it waits.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use super::{Communicator, Message, Tag, Task};
+use crate::error::Result;
+
+/// A communicator whose waits are watched.
+pub(crate) struct Watched {
+    inner: Arc<dyn Communicator>,
+    /// What the messages are about.
+    subject: String,
+    /// A wait is mentioned after this time; never if it is zero.
+    patience: Duration,
+    waits: Mutex<HashMap<(u32, Tag), Wait>>,
+}
+
+/// A wait that has begun.
+struct Wait {
+    since: Instant,
+    mentioned_next: Duration,
+}
+
+impl Wait {
+    /// Whether it is time to mention a wait that has lasted so long.
+    fn is_due(&mut self, lasted: Duration) -> bool {
+        let due = lasted >= self.mentioned_next;
+        if due {
+            self.mentioned_next = self.mentioned_next.saturating_mul(2);
+        }
+        due
+    }
+}
+
+impl Watched {
+    pub(crate) fn new(
+        inner: Arc<dyn Communicator>,
+        subject: String,
+        patience: Duration,
+    ) -> Watched {
+        Watched { inner, subject, patience, waits: Mutex::default() }
+    }
+
+    fn note(&self, from: u32, tag: Tag, waits: bool) {
+        if self.patience.is_zero() {
+            return;
+        }
+        let mut noted = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waits {
+            noted.remove(&(from, tag));
+            return;
+        }
+        let wait = noted
+            .entry((from, tag))
+            .or_insert_with(|| Wait { since: Instant::now(), mentioned_next: self.patience });
+        let lasted = wait.since.elapsed();
+        if wait.is_due(lasted) {
+            eprintln!(
+                "pario: rank {} has been waiting for rank {from} for {} s in collective call {} \
+                 on {}; has that rank made the call?",
+                self.rank(),
+                lasted.as_secs(),
+                tag.call,
+                self.subject
+            );
+        }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Communicator for Watched {
+    fn rank(&self) -> u32 {
+        self.inner.rank()
+    }
+
+    fn size(&self) -> u32 {
+        self.inner.size()
+    }
+
+    fn node(&self, rank: u32) -> u32 {
+        self.inner.node(rank)
+    }
+
+    fn shares_memory(&self, rank: u32) -> bool {
+        self.inner.shares_memory(rank)
+    }
+
+    fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
+        self.inner.duplicate()
+    }
+
+    fn send(&self, to: u32, tag: Tag, message: Message) -> Result<()> {
+        self.inner.send(to, tag, message)
+    }
+
+    fn poll_receive(
+        &self,
+        from: u32,
+        tag: Tag,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Message>> {
+        let poll = self.inner.poll_receive(from, tag, context);
+        self.note(from, tag, poll.is_pending());
+        poll
+    }
+
+    fn counter_add(&self, delta: u64) -> Result<u64> {
+        self.inner.counter_add(delta)
+    }
+
+    fn counter_set(&self, value: u64) -> Result<()> {
+        self.inner.counter_set(value)
+    }
+
+    fn spawn(&self, task: Task) {
+        self.inner.spawn(task);
+    }
+
+    fn block_on(&self, task: Pin<&mut (dyn Future<Output = ()> + Send)>) {
+        self.inner.block_on(task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_mentioned_ever_more_rarely() {
+        let patience = Duration::from_secs(10);
+        let mut wait = Wait { since: Instant::now(), mentioned_next: patience };
+        let due: Vec<u64> =
+            (0..100).filter(|&second| wait.is_due(Duration::from_secs(second))).collect();
+        assert_eq!(due, [10, 20, 40, 80]);
+    }
+}
