@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use pario::storage::Memory;
-use pario::{Datatype, File, Position, Simulated, View};
+use pario::{Datatype, File, Position, Simulated, Solo, Strategy, Threads, View};
 use std::sync::Arc;
 
 /// Two ranks with every second block of four bytes each; both write theirs, in all orders that
@@ -62,4 +62,27 @@ fn independent_writes_survive_each_other() {
             both_survive(&hints, false);
         }
     }
+}
+
+/// Ranks that open one file each for themselves, as programs do with MPI_COMM_SELF, do not know of
+/// each other: by default nobody carries bytes of others along.
+#[test]
+fn separate_opens_of_one_file_keep_each_others_bytes() {
+    let store = Memory::new();
+    Threads::new(4).run(|comm| {
+        let solo = Solo::new();
+        let options = File::options().read(true).write(true).create(true);
+        let options = options.driver(Arc::new(store.clone()));
+        let file = options.open(&*solo, "separate").unwrap();
+        let byte = Datatype::byte();
+        let every_fourth = Datatype::resized(0, 4, &byte).unwrap();
+        file.set_view(&View::new(u64::from(comm.rank()), &byte, &every_fourth)).unwrap();
+        let mine = vec![u8::try_from(comm.rank()).unwrap() + 1; 1000];
+        file.write(0, &mine).unwrap();
+        assert_eq!(file.last_call().strategy, Strategy::List);
+        assert_eq!(file.last_call().storage_reads, 0);
+        file.close().unwrap();
+    });
+    let bytes = store.contents("separate").unwrap();
+    assert!(bytes.iter().enumerate().all(|(index, &byte)| usize::from(byte) == index % 4 + 1));
 }

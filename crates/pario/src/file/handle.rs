@@ -251,6 +251,8 @@ impl Handle {
     /// `PeerLost` if a rank is gone.
     pub async fn set_hints(&self, hints: &HintSet) -> Result<()> {
         let call = self.next_call();
+        // Calls that are still running follow the rules for locks that they began with.
+        self.wait_for(self.running()).await;
         self.enter(call, "set_hints", Ok(0)).await?;
         let mut given = self.state().given.clone();
         for (key, value) in hints.iter() {
@@ -441,7 +443,7 @@ async fn open_together(
             return Err(error);
         }
     };
-    let facts = gather_facts(comm, &opened).await?;
+    let facts = gather_facts(comm, &opened, mode).await?;
     let counted = match comm.rank() {
         0 => comm.counter_set(start),
         _ => Ok(()),
@@ -508,7 +510,11 @@ fn create(driver: &dyn Driver, path: &Path, mode: AccessMode) -> Result<(Opened,
 }
 
 /// What the planners must know of the file, the same on every rank.
-async fn gather_facts(communicator: &dyn Communicator, opened: &Opened) -> Result<FileFacts> {
+async fn gather_facts(
+    communicator: &dyn Communicator,
+    opened: &Opened,
+    mode: AccessMode,
+) -> Result<FileFacts> {
     let capabilities = opened.storage.capabilities();
     let cores = std::thread::available_parallelism().map_or(1, |cores| wide(cores.get()));
     let shares = (0..communicator.size()).all(|rank| communicator.shares_memory(rank));
@@ -529,6 +535,7 @@ async fn gather_facts(communicator: &dyn Communicator, opened: &Opened) -> Resul
         block_bytes: 1,
         range_locks: true,
         readable: true,
+        unique_open: mode.unique_open,
     };
     for (rank, wire) in all_gather(communicator, 0, writer.bytes).await?.iter().enumerate() {
         let mut reader = Reader::new(wire);

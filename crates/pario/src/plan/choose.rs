@@ -101,10 +101,18 @@ fn independent(planning: &Planning<'_>) -> Strategy {
 }
 
 /// Whether read-modify-write is possible and safe.
+///
+/// Ranks that opened a file together lock what they write where one of them may sieve. A rank that
+/// opened it alone cannot know whether others, who have it open too, do the same: it sieves writes
+/// only if nobody else has the file open, or if a hint asks for it.
 fn may_sieve(planning: &Planning<'_>) -> bool {
-    let alone = planning.file.nodes.len() == 1;
-    planning.direction == Direction::Read
-        || planning.file.readable && (alone || planning.file.range_locks)
+    let (file, hints) = (planning.file, planning.hints);
+    let asked = hints.strategy == Strategy::Sieve || hints.sieve_write == Switch::Enable;
+    let safe = match file.nodes.len() {
+        1 => file.unique_open || file.range_locks && asked,
+        _ => file.range_locks,
+    };
+    planning.direction == Direction::Read || file.readable && safe
 }
 
 /// All requests as one.
@@ -148,6 +156,7 @@ mod tests {
             block_bytes: 4096,
             range_locks: true,
             readable: true,
+            unique_open: false,
         }
     }
 
@@ -191,6 +200,30 @@ mod tests {
         assert_eq!(chosen(&alone(64, 100_000), false, &hints), Strategy::List);
         let never = Hints { sieve_write: Switch::Disable, ..Hints::default() };
         assert_eq!(chosen(&alone(64, 64), false, &never), Strategy::List);
+    }
+
+    /// Each rank of a program may open one file for itself (MPI_COMM_SELF) and write its own bytes.
+    #[test]
+    fn a_rank_alone_sieves_writes_only_where_it_is_safe() {
+        let hints = Hints::default();
+        let requests = [cyclic(1, 64, 100, 64).remove(0)];
+        let chosen = |file: &FileFacts, hints: &Hints| {
+            choose(&Planning {
+                direction: Direction::Write,
+                requests: &requests,
+                collective: false,
+                atomic: false,
+                undisturbed: false,
+                hints,
+                file,
+            })
+            .0
+        };
+        let unique = FileFacts { unique_open: true, ..facts(1) };
+        assert_eq!(chosen(&facts(1), &hints), Strategy::List);
+        assert_eq!(chosen(&unique, &hints), Strategy::Sieve);
+        let enabled = Hints { sieve_write: Switch::Enable, ..Hints::default() };
+        assert_eq!(chosen(&facts(1), &enabled), Strategy::Sieve);
     }
 
     #[test]

@@ -64,7 +64,9 @@ pub(super) fn steps(strategy: Strategy, planning: &Planning<'_>) -> Independent 
 }
 
 fn lock_rule(strategy: Strategy, planning: &Planning<'_>) -> LockRule {
-    let others = planning.file.nodes.len() > 1 && planning.file.range_locks;
+    let file = planning.file;
+    let sieves_beside_others = strategy == Strategy::Sieve && !file.unique_open;
+    let others = file.range_locks && (file.nodes.len() > 1 || sieves_beside_others);
     let writes = planning.direction == Direction::Write;
     // In an undisturbed collective all ranks follow one plan: it is known whether anybody sieves.
     let somebody_sieves = match planning.undisturbed {
@@ -106,6 +108,7 @@ mod tests {
             block_bytes: 4096,
             range_locks: true,
             readable: true,
+            unique_open: false,
         };
         let requests = [Summary { reach: 0..100, len: 10, piece_bytes: 1, sorted: true }];
         let direction = Direction::Write;

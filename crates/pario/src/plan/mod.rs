@@ -59,6 +59,8 @@ pub(crate) struct FileFacts {
     pub(crate) range_locks: bool,
     /// Whether bytes can be read, also if the user opened the file for writing only.
     pub(crate) readable: bool,
+    /// Whether the program promises that nobody else has the file open.
+    pub(crate) unique_open: bool,
 }
 
 /// Everything a planner looks at.

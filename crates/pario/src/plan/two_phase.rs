@@ -193,6 +193,7 @@ mod tests {
             block_bytes: 4096,
             range_locks: true,
             readable: true,
+            unique_open: false,
         };
         let len = reach.end - reach.start;
         let requests = [Summary { reach, len, piece_bytes: 4, sorted: true }];
