@@ -9,21 +9,27 @@
 //! | --- | --- |
 //! | `draw` | random programs |
 //! | `oracle` | what a program must do, byte by byte |
+//! | `seen` | requests written out, byte by byte |
 //! | `external` | the `external32` representation, byte by byte |
 //! | `run` | ranks that run a program and compare |
+//! | `actor` | one rank in one step |
+//! | `memory` | the buffers of a program's calls |
 //! | `meeting` | a place where ranks wait for each other between steps |
 //! | `device` | storage with less to offer than memory has, or with a flaw |
 //! | `reduce` | the smallest program that still fails |
 //! | `print` | programs as text, one line a step |
 
+mod actor;
 mod device;
 mod draw;
 mod external;
 mod meeting;
+mod memory;
 pub mod oracle;
 mod print;
 pub mod reduce;
 pub mod run;
+mod seen;
 
 pub use device::Device;
 

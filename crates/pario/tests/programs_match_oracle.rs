@@ -95,17 +95,25 @@ fn strategies_agree() {
     });
 }
 
-/// A single wrong bit on the device is seen by the comparison.
+/// A single wrong bit on the device is seen by the comparison, and cut down to its cause.
 #[test]
 fn a_flipped_bit_is_found() {
     let mut found = 0;
+    let mut steps = Vec::new();
     for seed in 0..200 {
         let mut program = Program::random(seed);
         if program.device != Device::Memory || run(&program, Transport::SharedMemory).is_err() {
             continue;
         }
         program.device = Device::Flawed(0);
-        found += u32::from(run(&program, Transport::SharedMemory).is_err());
+        let fails = |program: &Program| run(program, Transport::SharedMemory).is_err();
+        if fails(&program) {
+            found += 1;
+            if found <= 5 {
+                steps.push(reduce::smallest(&program, fails).steps.len());
+            }
+        }
     }
     assert!(found > 50, "only {found} flaws were found");
+    assert!(steps.iter().all(|&steps| steps <= 2), "not cut down: {steps:?} steps");
 }

@@ -213,7 +213,7 @@ impl Draw {
         }
         let mut views = match self.random.random_range(0..8) {
             0..=3 => self.shared_array(),
-            4 if !self.program.mode.write => self.overlapping(),
+            4..=5 if !self.program.mode.write => self.overlapping(),
             _ => self.own_parts(),
         };
         views.external = external;
@@ -323,7 +323,7 @@ impl Draw {
             0 => 0,
             1..=3 => self.random.random_range(1..=4),
             4..=6 => self.random.random_range(1..=24),
-            _ => self.random.random_range(1..=400 / view.etype_bytes.max(8)),
+            _ => self.random.random_range(1..=400 / view.etype_bytes.max(2)),
         };
         let plain = Piece { at, count: etypes * view.etype_bytes, memory: None };
         if let Some(etype) = self.external_etype.clone() {
@@ -336,7 +336,8 @@ impl Draw {
         let memory = self.types.memory_type(depth, 48);
         // The least number of values that is a whole number of etypes, and some times that.
         let size = memory.typemap().size();
-        let whole = (1..=view.etype_bytes).find(|count| count * size % view.etype_bytes == 0);
+        let whole =
+            (1..=view.etype_bytes).find(|count| (count * size).is_multiple_of(view.etype_bytes));
         let least = whole.unwrap_or(1);
         let turns = (plain.count / (least * size).max(1)).clamp(1, 64);
         match least * turns * size {

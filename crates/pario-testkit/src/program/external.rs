@@ -127,8 +127,8 @@ fn extended(quadruple: &[u8]) -> Vec<u8> {
         units += 1;
     }
     if magnitude > infinite && units % (1 << 63) == 0 {
-        // What is not a number stays so.
-        units += 1;
+        // What is not a number stays so: a quiet one.
+        units += 1 << 62;
     }
     let (exponent, fraction) = (units >> 63, units % (1 << 63));
     let leading = u128::from(exponent != 0) << 63;

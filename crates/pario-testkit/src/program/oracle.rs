@@ -12,7 +12,8 @@
 //!   while others write end before the end of the file.
 
 use super::external;
-use super::{Call, Device, Piece, Pointer, Program, Step, Transfer, Views, noise};
+use super::seen::{Request, SeenFile};
+use super::{Call, Device, Piece, Pointer, Program, Step, Transfer, Views};
 use crate::typemap::Typemap;
 use pario::Element;
 use std::collections::HashMap;
@@ -21,8 +22,6 @@ use std::sync::Arc;
 
 /// Largest file of a program.
 const FILE_BYTES_MAX: u64 = 256 << 10;
-/// Bytes around the data of a buffer, which nobody may touch.
-const MARGIN_BYTES: usize = 3;
 
 /// What must be true after a step.
 #[derive(Debug)]
@@ -64,29 +63,6 @@ pub struct Oracle {
     shared: u64,
 }
 
-/// A view, written out.
-pub(super) struct SeenFile {
-    displacement: i64,
-    /// The offsets of the bytes of one filetype.
-    bytes: Vec<i64>,
-    extent: i64,
-    pub(super) etype_bytes: u64,
-    pub(super) external: bool,
-    /// Whether offsets increase, also from one filetype to the next.
-    sorted: bool,
-}
-
-/// One rank's part of a transfer, with its place in the file.
-struct Request {
-    rank: usize,
-    map: Typemap,
-    count: u64,
-    /// The offset in the file of every byte.
-    offsets: Vec<usize>,
-    /// Decides the bytes in memory.
-    seed: u64,
-}
-
 /// Applies a whole program; an error says why it is none.
 ///
 /// # Errors
@@ -97,7 +73,7 @@ pub fn apply(program: &Program) -> Result<Vec<Expected>, String> {
     program.steps.iter().enumerate().map(|(number, step)| oracle.step(number, step)).collect()
 }
 
-fn require(holds: bool, what: &str) -> Result<(), String> {
+pub(super) fn require(holds: bool, what: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what.to_string()) }
 }
 
@@ -279,7 +255,7 @@ impl Oracle {
             false => wide(external::size(*element)),
         };
         let len = map.elements.iter().map(in_file).sum::<u64>() * piece.count;
-        require(len % view.etype_bytes == 0, "not a whole number of etypes")?;
+        require(len.is_multiple_of(view.etype_bytes), "not a whole number of etypes")?;
         let etypes = len / view.etype_bytes;
         let pointer = match transfer.pointer {
             Pointer::Explicit => &mut piece.at.clone(),
@@ -324,100 +300,6 @@ impl Oracle {
     }
 }
 
-impl SeenFile {
-    fn new(
-        displacement: u64,
-        etype: &Typemap,
-        filetype: &Typemap,
-        writable: bool,
-    ) -> Result<SeenFile, String> {
-        require(!etype.bytes.is_empty(), "an etype without data")?;
-        require(filetype.size() % etype.size() == 0, "a filetype of broken etypes")?;
-        let increase = |map: &Typemap| map.bytes.windows(2).all(|pair| pair[0] < pair[1]);
-        let tiles = filetype.bytes.is_empty()
-            || filetype.extent() >= filetype.true_extent() && filetype.extent() > 0;
-        let sorted = increase(filetype) && tiles;
-        require(!writable || sorted && increase(etype), "overlap in a view for writing")?;
-        require(filetype.bytes.is_empty() || filetype.extent() > 0, "a view that ends")?;
-        // For reading, the places of etypes ascend; `bytes` has them one etype after the other.
-        let starts: Vec<i64> = filetype.bytes.iter().step_by(etype.bytes.len()).copied().collect();
-        require(starts.is_sorted() && increase(etype), "a filetype that goes backwards")?;
-        let lower = etype.true_lower_bound().min(filetype.true_lower_bound());
-        require(lower >= 0, "a negative displacement")?;
-        Ok(SeenFile {
-            displacement: i64::try_from(displacement).map_err(|error| error.to_string())?,
-            bytes: filetype.bytes.clone(),
-            extent: filetype.extent(),
-            etype_bytes: etype.size(),
-            external: false,
-            sorted,
-        })
-    }
-
-    /// Offset in the file of a byte of data.
-    pub(super) fn offset(&self, data: u64) -> Option<usize> {
-        let (data, len) = (narrow(data), self.bytes.len());
-        let tile = i64::try_from(data.checked_div(len)?).ok()?;
-        usize::try_from(self.displacement + tile * self.extent + self.bytes[data % len]).ok()
-    }
-}
-
-impl Request {
-    /// The memory before a run, and the index of offset 0.
-    fn memory(&self, run: usize) -> (Vec<u8>, usize) {
-        let reach = self.map.reach(self.count);
-        let (start, end) = (reach.start.min(0), reach.end.max(0));
-        let len = usize::try_from(end - start).expect("not negative") + 2 * MARGIN_BYTES;
-        let origin = usize::try_from(-start).expect("not negative") + MARGIN_BYTES;
-        let plain = self.map == Typemap::element(Element::Byte);
-        let (len, origin) = if plain { (narrow(self.count), 0) } else { (len, origin) };
-        (noise(mix(self.seed, &[run]), len), origin)
-    }
-
-    fn elements(&self) -> impl Iterator<Item = Element> {
-        let all = (0..self.count).flat_map(|_| &self.map.elements);
-        all.copied()
-    }
-
-    /// Makes the bytes in memory values that `external32` can hold.
-    fn tame(&self, memory: &mut [u8], origin: usize) {
-        let mut packed = self.map.pack(self.count, memory, origin);
-        let mut rest = packed.as_mut_slice();
-        for element in self.elements() {
-            let (value, others) = rest.split_at_mut(external::size(element));
-            external::tame(element, value);
-            rest = others;
-        }
-        self.map.unpack(self.count, &packed, memory, origin);
-    }
-
-    fn encode(&self, native: &[u8]) -> Vec<u8> {
-        let mut rest = native;
-        let mut data = Vec::new();
-        for element in self.elements() {
-            let (value, others) = rest.split_at(external::size(element));
-            data.extend(external::encode(element, value));
-            rest = others;
-        }
-        data
-    }
-
-    /// The whole elements of what was read.
-    fn decode(&self, file: &[u8]) -> Vec<u8> {
-        let mut rest = file;
-        let mut data = Vec::new();
-        for element in self.elements() {
-            let Some((value, others)) = rest.split_at_checked(external::external_bytes(element))
-            else {
-                break;
-            };
-            data.extend(external::decode(element, value));
-            rest = others;
-        }
-        data
-    }
-}
-
 impl Call {
     /// How often the bytes move.
     pub(super) fn runs(self) -> usize {
@@ -442,7 +324,7 @@ fn share(
     Ok(())
 }
 
-fn mix(seed: u64, numbers: &[usize]) -> u64 {
+pub(super) fn mix(seed: u64, numbers: &[usize]) -> u64 {
     numbers.iter().fold(seed, |mixed, &number| {
         (mixed ^ wide(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
     })
@@ -452,6 +334,6 @@ pub(super) fn wide(len: usize) -> u64 {
     u64::try_from(len).expect("a length fits in 64 bits")
 }
 
-fn narrow(len: u64) -> usize {
+pub(super) fn narrow(len: u64) -> usize {
     usize::try_from(len).expect("the oracle handles small files")
 }

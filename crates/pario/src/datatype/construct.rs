@@ -217,6 +217,7 @@ impl Datatype {
             let alignment = signed(alignment)?;
             let padding = (alignment - built.extent().rem_euclid(alignment)) % alignment;
             built.upper = built.upper.checked_add(padding).ok_or_else(overflow)?;
+            built.upper.checked_sub(built.lower).ok_or_else(overflow)?;
             Ok(built)
         };
         let native = build(Form::Native)?;

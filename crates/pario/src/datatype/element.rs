@@ -171,6 +171,10 @@ fn extended(quadruple: u128) -> u128 {
             return (head + 1) << 64 | 1 << 63;
         }
     }
+    if exponent == 0x7fff && fraction != 0 && mantissa == 0 {
+        // What is not a number must not become infinite: the first bit makes it a quiet one.
+        mantissa = 1 << 62;
+    }
     head << 64 | integer_bit | mantissa
 }
 
@@ -211,5 +215,12 @@ mod tests {
         }
         let external = both_ways(Element::LongDouble, &one.to_le_bytes());
         assert_eq!(external[..4], [0x3f, 0xff, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_not_a_number_does_not_become_infinite() {
+        let infinite = 0x7fff_u128 << 112;
+        assert_eq!(extended(infinite), 0x7fff << 64 | 1 << 63);
+        assert_eq!(extended(infinite | 1), 0x7fff << 64 | 3 << 62);
     }
 }

@@ -226,7 +226,9 @@ impl Handle {
             let cut = |part: u64| {
                 signature.boundary(part.saturating_mul(part_bytes).min(buffer.len()), Form::Native)
             };
-            let ((native, external), (native_end, external_end)) = (cut(part), cut(part + 1));
+            let (native, external) = cut(part);
+            // Behind a part that the file ended, nothing is read; the rank still takes part.
+            let (native_end, external_end) = if complete { cut(part + 1) } else { cut(part) };
             let conversion =
                 Conversion { buffer, native: native..native_end, external: external..external_end };
             let encoded = match begun.kind.direction {
@@ -339,7 +341,8 @@ impl Conversion<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{File, Simulated};
+    use crate::storage::Memory;
+    use crate::{Datatype, File, Simulated, Solo, View};
 
     /// Like every collective, a planned call ends what was handed over before it: otherwise a
     /// window with holes could undo the bytes of an earlier write.
@@ -358,5 +361,21 @@ mod tests {
                 assert!(earlier.is_done(), "seed {seed}");
             });
         }
+    }
+    /// A conversion works in parts; where a view names bytes twice, a later part may begin before
+    /// the end of the file although an earlier one reached it.
+    #[test]
+    fn a_conversion_reads_nothing_behind_the_end_of_the_file() {
+        let memory = Memory::new();
+        memory.put("a", &[7; 30]);
+        let options = File::options().read(true).hint("cb_buffer_size", "64");
+        let file = options.driver(Arc::new(memory)).open(&*Solo::new(), "a").unwrap();
+        let byte = Datatype::byte();
+        let twice = Datatype::indexed_block(40, &[0, 1], &byte).unwrap();
+        let view = View::new(0, &byte, &twice).with_representation(Representation::External32);
+        file.set_view(&view).unwrap();
+        let mut target = [0u8; 80];
+        assert_eq!(file.read(0, &mut target).unwrap().bytes, 30);
+        assert_eq!((&target[..30], &target[30..]), (&[7; 30][..], &[0; 50][..]));
     }
 }
