@@ -5,7 +5,7 @@
  *
  * ranks: 1 2 5 16
  * mpis: all openmpi4
- * pario: no
+ * pario: both
  * calls: at least 9
  */
 #include <mpi.h>
