@@ -125,7 +125,7 @@ static void address(const char *name, long long value)
 
 static void sizes(void)
 {
-    number("SIZEOF_HANDLE", sizeof(MPI_Comm));
+    number("HANDLE_SIZE", sizeof(MPI_Comm));
     number("SIZEOF_FILE", sizeof(MPI_File));
     number("SIZEOF_DATATYPE", sizeof(MPI_Datatype));
     number("SIZEOF_REQUEST", sizeof(MPI_Request));
@@ -134,10 +134,10 @@ static void sizes(void)
     number("SIZEOF_OFFSET", sizeof(MPI_Offset));
     number("SIZEOF_AINT", sizeof(MPI_Aint));
     number("SIZEOF_COUNT", sizeof(MPI_Count));
-    number("SIZEOF_STATUS", sizeof(MPI_Status));
-    number("OFFSET_OF_STATUS_SOURCE", offsetof(MPI_Status, MPI_SOURCE));
-    number("OFFSET_OF_STATUS_TAG", offsetof(MPI_Status, MPI_TAG));
-    number("OFFSET_OF_STATUS_ERROR", offsetof(MPI_Status, MPI_ERROR));
+    number("STATUS_SIZE", sizeof(MPI_Status));
+    number("ST_SOURCE", offsetof(MPI_Status, MPI_SOURCE));
+    number("ST_TAG", offsetof(MPI_Status, MPI_TAG));
+    number("ST_ERROR", offsetof(MPI_Status, MPI_ERROR));
 }
 
 /* Size and extent of each predefined datatype, in the order of the list. */

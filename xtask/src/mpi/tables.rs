@@ -37,6 +37,9 @@ enum Kind {
 
 const ABSENT: &str = "none";
 
+/// Datatypes that the library itself uses; their handles are fields of the `Abi`, too.
+const USED: [&str; 3] = ["MPI_BYTE", "MPI_INT", "MPI_LONG_LONG"];
+
 /// Writes all files; the outcome is how many.
 pub(super) fn write(places: &Places) -> Result<usize, String> {
     let files = files(places)?;
@@ -123,7 +126,7 @@ fn kinds(families: &[(&str, Table)]) -> BTreeMap<String, Kind> {
     for (name, value) in families.iter().flat_map(|(_, table)| table) {
         let kind = match value.split(' ').count() {
             3 => Kind::Datatype,
-            _ if name.starts_with("SIZEOF_") || name.starts_with("OFFSET_OF_") => Kind::Bytes,
+            _ if !name.starts_with("MPI_") => Kind::Bytes,
             _ if value.starts_with(|first: char| first.is_ascii_lowercase()) && value != ABSENT => {
                 Kind::Handle
             }
@@ -163,7 +166,10 @@ fn definitions(names: &[&str], kinds: &BTreeMap<String, Kind>) -> String {
                 // Writing to a string cannot fail.
                 let _ = writeln!(datatypes, "pub(crate) {field}: Datatype,");
                 let _ = writeln!(all, "({name:?}, self.{field}),");
-                continue;
+                if !USED.contains(name) {
+                    continue;
+                }
+                "Handle"
             }
             Kind::Bytes | Kind::Address => "usize",
             Kind::Handle => "Handle",
@@ -189,11 +195,14 @@ fn constant(family: &str, table: &Table, kinds: &BTreeMap<String, Kind>) -> Resu
         let text = match kind {
             Kind::Datatype => {
                 let _ = writeln!(datatypes, "{field}: {},", datatype(value));
-                continue;
+                if !USED.contains(&name.as_str()) {
+                    continue;
+                }
+                handle(value.split(' ').next().unwrap_or_default())
             }
-            Kind::Handle => handle(value),
             Kind::Number if value == ABSENT => "ABSENT".to_owned(),
             _ if value == ABSENT => return Err(format!("{family} has no {name}")),
+            Kind::Handle => handle(value),
             _ => value.clone(),
         };
         let _ = writeln!(abi, "{field}: {text},");
@@ -208,16 +217,18 @@ fn constant(family: &str, table: &Table, kinds: &BTreeMap<String, Kind>) -> Resu
 }
 
 fn handle(value: &str) -> String {
-    match value {
-        ABSENT => "Handle::Absent".to_owned(),
-        _ if value.starts_with("0x") => format!("Handle::Value({value})"),
-        _ => format!("Handle::Symbol(c{value:?})"),
+    match value.starts_with("0x") {
+        true => format!("Handle::Value({value})"),
+        false => format!("Handle::Symbol(c{value:?})"),
     }
 }
 
 fn datatype(value: &str) -> String {
     let mut words = value.split(' ');
-    let handle = handle(words.next().unwrap_or(ABSENT));
+    let handle = match words.next() {
+        None | Some(ABSENT) => "None".to_owned(),
+        Some(word) => format!("Some({})", handle(word)),
+    };
     let [size, extent] = [words.next(), words.next()].map(|word| word.unwrap_or("0"));
     format!("Datatype {{ handle: {handle}, size: {size}, extent: {extent} }}")
 }
@@ -258,10 +269,10 @@ mod tests {
     #[test]
     fn values_become_rust() {
         assert_eq!(field("MPI_2INT"), "two_int");
-        assert_eq!(field("SIZEOF_FILE"), "sizeof_file");
+        assert_eq!(field("HANDLE_SIZE"), "handle_size");
         assert_eq!(handle("0x44"), "Handle::Value(0x44)");
         assert_eq!(handle("ompi_x"), "Handle::Symbol(c\"ompi_x\")");
-        let none = "Datatype { handle: Handle::Absent, size: 0, extent: 0 }";
+        let none = "Datatype { handle: None, size: 0, extent: 0 }";
         assert_eq!(datatype("none"), none);
     }
 }
