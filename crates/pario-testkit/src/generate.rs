@@ -18,7 +18,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 
 /// All elementary types.
-pub const ELEMENTS: [Element; 14] = [
+pub const ELEMENTS: [Element; 15] = [
     Element::I8,
     Element::U8,
     Element::I16,
@@ -31,6 +31,7 @@ pub const ELEMENTS: [Element; 14] = [
     Element::F64,
     Element::Byte,
     Element::Long,
+    Element::UnsignedLong,
     Element::WideChar,
     Element::LongDouble,
 ];
@@ -166,6 +167,21 @@ impl Generator {
     /// them, so that a type with a hole at its start follows itself with an overlap of holes.
     pub fn file_type(&mut self, depth: u32, bytes_max: u64) -> (Recipe, Recipe) {
         let etype = self.etype(bytes_max);
+        let filetype = self.filetype_of(&etype, depth, bytes_max);
+        (etype.recipe, filetype)
+    }
+
+    /// An etype.
+    pub fn any_etype(&mut self, bytes_max: u64) -> Recipe {
+        self.etype(bytes_max).recipe
+    }
+
+    /// A filetype made of a given etype, as [`Generator::file_type`] makes them.
+    pub fn file_type_of(&mut self, etype: &Recipe, depth: u32, bytes_max: u64) -> Recipe {
+        self.filetype_of(&Part::new(etype.clone()), depth, bytes_max)
+    }
+
+    fn filetype_of(&mut self, etype: &Part, depth: u32, bytes_max: u64) -> Recipe {
         let unit = etype.map.extent();
         let rules = self.rules(bytes_max.max(etype.map.size()), unit, Some(etype.clone()));
         let mut filetype = self.grow(depth, &rules);
@@ -175,7 +191,7 @@ impl Generator {
         if filetype.map.extent() < filetype.map.true_upper_bound() && !self.chance(8) {
             filetype = Part::new(self.resized_in_file(&filetype, unit));
         }
-        (etype.recipe, filetype.recipe)
+        filetype.recipe
     }
 
     /// One filetype per rank, disjoint and complementary, for one array in a file.

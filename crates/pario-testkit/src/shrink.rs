@@ -5,7 +5,7 @@
 
 use crate::recipe::Recipe;
 use pario::Element;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
@@ -26,26 +26,35 @@ pub fn smallest(recipe: &Recipe, fails: impl Fn(&Recipe) -> bool) -> Recipe {
 
 /// The result of `work`; `None` if it panics, of which nothing is printed.
 pub fn quietly<T>(work: impl FnOnce() -> T) -> Option<T> {
+    caught(work).ok()
+}
+
+/// The result of `work`, or the text of its panic, which is not printed.
+///
+/// # Errors
+///
+/// If `work` panics.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     thread_local! {
         static QUIET: Cell<bool> = const { Cell::new(false) };
+        static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
     }
     HOOK.call_once(|| {
         let print = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if !QUIET.get() {
-                print(info);
-            }
+        panic::set_hook(Box::new(move |info| match QUIET.get() {
+            true => TEXT.set(info.to_string()),
+            false => print(info),
         }));
     });
     let before = QUIET.replace(true);
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));
     QUIET.set(before);
-    outcome.ok()
+    outcome.map_err(|_| TEXT.take())
 }
 
 /// Recipes that are simpler than this one in one place.
-fn candidates(recipe: &Recipe) -> Vec<Recipe> {
+pub(crate) fn candidates(recipe: &Recipe) -> Vec<Recipe> {
     let parts = recipe.parts();
     let mut found: Vec<Recipe> = parts.iter().map(|part| (*part).clone()).collect();
     found.extend(simpler(recipe));

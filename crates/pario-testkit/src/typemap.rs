@@ -41,7 +41,7 @@ pub fn native_bytes(element: Element) -> i64 {
         Element::I8 | Element::U8 | Element::Byte => 1,
         Element::I16 | Element::U16 => 2,
         Element::I32 | Element::U32 | Element::F32 | Element::WideChar => 4,
-        Element::I64 | Element::U64 | Element::F64 | Element::Long => 8,
+        Element::I64 | Element::U64 | Element::F64 | Element::Long | Element::UnsignedLong => 8,
         Element::LongDouble => 16,
         unknown => panic!("tell the oracle how long {unknown:?} is"),
     }

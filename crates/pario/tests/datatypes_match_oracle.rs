@@ -203,6 +203,16 @@ fn struct_keeps_a_negative_extent() {
     }
 }
 
+/// The extent is rounded to the next multiple of the alignment, also if it is negative.
+#[test]
+fn struct_pads_a_negative_extent() {
+    for extent in [-1, -9, -19] {
+        let old = element(Element::F64);
+        let resized = Recipe::Resized { lower_bound: 0, extent, old };
+        matches(&structure(&[(0, resized)]));
+    }
+}
+
 /// What counts for a displacement is the extent of 16 bytes, not how far away the data is.
 #[test]
 fn far_types_with_small_extents_can_be_displaced_far() {

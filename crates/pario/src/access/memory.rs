@@ -294,6 +294,45 @@ impl<'a> Target<'a> {
     }
 }
 
+impl Source<'_> {
+    /// `count` values of a datatype around an address, for callers that have no slices, such as
+    /// C programs.
+    ///
+    /// # Safety
+    /// Every byte that the values name is alive and not written for the lifetime that is chosen.
+    ///
+    /// # Errors
+    /// `Type` if sizes overflow.
+    pub unsafe fn from_raw<'a>(
+        origin: *const u8,
+        count: u64,
+        datatype: &Datatype,
+    ) -> Result<Source<'a>> {
+        let span = Span::at(origin.cast_mut(), i64::MIN..i64::MAX);
+        Ok(Source { buffer: Buffer::new(span, count, datatype)?, lifetime: PhantomData })
+    }
+}
+
+impl Target<'_> {
+    /// `count` values of a datatype around an address, for callers that have no slices, such as
+    /// C programs.
+    ///
+    /// # Safety
+    /// Every byte that the values name is alive, and nobody else touches it for the lifetime that
+    /// is chosen.
+    ///
+    /// # Errors
+    /// `Type` if sizes overflow.
+    pub unsafe fn from_raw<'a>(
+        origin: *mut u8,
+        count: u64,
+        datatype: &Datatype,
+    ) -> Result<Target<'a>> {
+        let span = Span::at(origin, i64::MIN..i64::MAX);
+        Ok(Target { buffer: Buffer::new(span, count, datatype)?, lifetime: PhantomData })
+    }
+}
+
 impl<'a, T: Elementary> From<&'a [T]> for Source<'a> {
     fn from(slice: &'a [T]) -> Source<'a> {
         let span = Span::of(bytemuck::cast_slice(slice));

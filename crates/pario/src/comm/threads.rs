@@ -293,7 +293,9 @@ impl Communicator for Rank {
     }
 
     fn counter_add(&self, delta: u64) -> Result<u64> {
-        Ok(self.exchange.counter.fetch_add(delta, Ordering::SeqCst))
+        let add = |value: u64| value.checked_add(delta);
+        let added = self.exchange.counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add);
+        added.map_err(|_| Error::new(ErrorClass::Arg, "the shared file pointer would pass 2^64"))
     }
 
     fn counter_set(&self, value: u64) -> Result<()> {

@@ -213,10 +213,10 @@ impl Datatype {
                 layouts.push(layout);
             }
             let mut built = bounds.around(Layout::joined(layouts)?, alignment)?;
-            if built.extent() > 0 {
-                let extent = built.extent().cast_unsigned().next_multiple_of(alignment);
-                built.upper = built.lower.checked_add(signed(extent)?).ok_or_else(overflow)?;
-            }
+            // The least increment to a multiple of the alignment, also of negative extents.
+            let alignment = signed(alignment)?;
+            let padding = (alignment - built.extent().rem_euclid(alignment)) % alignment;
+            built.upper = built.upper.checked_add(padding).ok_or_else(overflow)?;
             Ok(built)
         };
         let native = build(Form::Native)?;

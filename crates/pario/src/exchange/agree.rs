@@ -6,7 +6,7 @@
 use crate::comm::Communicator;
 use crate::comm::collective::{all_gather, rank_of};
 use crate::datatype::wire::{Reader, Writer};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorClass, Result};
 
 use super::Outcome;
 
@@ -92,11 +92,62 @@ pub(crate) async fn agree_on<T>(
     }
 }
 
+/// The first step of a collective: all ranks learn which call every rank makes, the error of any
+/// of them, and one number of each.
+///
+/// # Errors
+/// `NotSame` on all ranks if they make different calls; otherwise the agreed error.
+pub(crate) async fn enter(
+    communicator: &dyn Communicator,
+    call: u64,
+    name: &str,
+    own: Result<u64>,
+) -> Result<Vec<u64>> {
+    let own = own.map_err(|error| error.on_rank(communicator.rank()));
+    let mut writer = Writer::default();
+    writer.text(name.as_bytes());
+    writer.text(&own.as_ref().err().map(Error::to_wire).unwrap_or_default());
+    writer.unsigned(own.unwrap_or(0));
+    let gathered = all_gather(communicator, call, writer.bytes).await?;
+    same_call(&gathered)?;
+    let (mut errors, mut numbers) = (Vec::new(), Vec::new());
+    for wire in &gathered {
+        let mut reader = Reader::new(wire);
+        reader.text()?;
+        let error = reader.text()?;
+        errors.push((!error.is_empty()).then(|| Error::from_wire(error)));
+        numbers.push(reader.unsigned()?);
+    }
+    match most_specific(errors) {
+        None => Ok(numbers),
+        Some(error) => Err(error),
+    }
+}
+
+/// An error unless all ranks make the same call, whose name each contribution begins with.
+pub(super) fn same_call(gathered: &[Vec<u8>]) -> Result<()> {
+    let name = |wire| Reader::new(wire).text();
+    let Some(first) = gathered.first() else { return Ok(()) };
+    let first = name(first)?;
+    for (rank, wire) in gathered.iter().enumerate() {
+        let other = name(wire)?;
+        if other != first {
+            let text = format!(
+                "rank 0 calls {} while rank {rank} calls {}: all ranks of a file must make the \
+                 same collective calls in the same order",
+                String::from_utf8_lossy(first),
+                String::from_utf8_lossy(other),
+            );
+            return Err(Error::new(ErrorClass::NotSame, text));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::comm::Simulated;
-    use crate::error::ErrorClass;
 
     #[test]
     fn all_ranks_get_the_most_specific_error() {

@@ -20,9 +20,6 @@ use crate::storage::{LockGuard, LockRange};
 
 /// Runs in one vectored call.
 const BATCH_MAX: usize = 1024;
-/// Attempts at a lock before a rank sleeps between them.
-const EAGER_ATTEMPTS: u32 = 100;
-const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// Serves this rank's request; the outcome is its own alone.
 pub(super) async fn serve(
@@ -263,19 +260,7 @@ impl Server<'_> {
             exclusive: self.job.prepared.direction == Direction::Write,
         };
         self.statistics.locks += 1;
-        let mut attempts = 0;
-        loop {
-            if let Some(guard) = self.job.storage.try_lock(range)? {
-                // Others get their turn, and must wait for this lock.
-                pause().await;
-                return Ok(guard);
-            }
-            attempts += 1;
-            if attempts > EAGER_ATTEMPTS {
-                std::thread::sleep(LOCK_PAUSE);
-            }
-            pause().await;
-        }
+        super::lock(self.job.storage, range).await
     }
 }
 

@@ -16,7 +16,7 @@ use crate::hints::Hints;
 use crate::plan::{Direction, FileFacts, Plan, Planning, Shuffled, Steps, Summary};
 
 use super::Prepared;
-use super::agree::most_specific;
+use super::agree::{most_specific, same_call};
 
 /// Accesses up to this size are sent to every rank.
 const SENT_TO_ALL_BYTES: usize = 1024;
@@ -28,18 +28,21 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) hints: &'a Hints,
     pub(crate) file: &'a FileFacts,
     pub(crate) atomic: bool,
+    /// Whether this rank makes no other call on the file before the end of this one.
+    pub(crate) blocking: bool,
     pub(crate) direction: Direction,
     /// The call's name, which all ranks of a collective must share.
     pub(crate) name: &'static str,
 }
 
 impl Circumstances<'_> {
-    fn plan(&self, requests: &[Summary], collective: bool) -> Plan {
+    fn plan(&self, requests: &[Summary], collective: bool, undisturbed: bool) -> Plan {
         Plan::new(&Planning {
             direction: self.direction,
             requests,
             collective,
             atomic: self.atomic,
+            undisturbed,
             hints: self.hints,
             file: self.file,
         })
@@ -57,7 +60,7 @@ fn summary(access: &Access) -> Summary {
 
 /// Plans a request that concerns nobody else.
 pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
-    let plan = around.plan(&[summary(&own)], false);
+    let plan = around.plan(&[summary(&own)], false, false);
     let direction = around.direction;
     Prepared { plan, direction, own, peers: Vec::new(), disjoint: true, collective: false }
 }
@@ -70,13 +73,15 @@ pub(crate) async fn together(
     call: u64,
     own: Result<Access>,
 ) -> Result<Prepared> {
-    let announcement = Announcement::new(around.name, &own);
+    let announcement = Announcement::new(around, &own);
     let gathered = all_gather(communicator, call, announcement.to_wire()).await?;
+    same_call(&gathered)?;
     let announcements: Vec<Announcement> =
         gathered.iter().map(|wire| Announcement::from_wire(wire)).collect::<Result<_>>()?;
     let (own, announcements) = agree(around.name, own, announcements)?;
     let summaries: Vec<Summary> = announcements.iter().map(|one| one.summary.clone()).collect();
-    let plan = around.plan(&summaries, true);
+    let undisturbed = announcements.iter().all(|one| one.blocking);
+    let plan = around.plan(&summaries, true, undisturbed);
     let peers = match &plan.steps {
         Steps::Independent(_) => Vec::new(),
         Steps::Shuffled(shuffled) => {
@@ -98,17 +103,6 @@ fn agree(
     if let Some(error) = most_specific(errors) {
         return Err(error);
     }
-    for (rank, one) in announcements.iter().enumerate() {
-        if one.name != announcements[0].name {
-            let text = format!(
-                "rank 0 calls {} while rank {rank} calls {}: all ranks of a file must make the \
-                 same collective calls in the same order",
-                String::from_utf8_lossy(&announcements[0].name),
-                String::from_utf8_lossy(&one.name),
-            );
-            return Err(Error::new(ErrorClass::NotSame, text));
-        }
-    }
     let lost = || Error::new(ErrorClass::Intern, format!("{name}: a rank's request got lost"));
     Ok((own.map_err(|_| lost())?, announcements))
 }
@@ -116,6 +110,7 @@ fn agree(
 /// What each rank tells all others about its request.
 struct Announcement {
     name: Vec<u8>,
+    blocking: bool,
     error: Option<Error>,
     summary: Summary,
     /// The access itself, if it is short.
@@ -123,7 +118,7 @@ struct Announcement {
 }
 
 impl Announcement {
-    fn new(name: &str, own: &Result<Access>) -> Announcement {
+    fn new(around: &Circumstances<'_>, own: &Result<Access>) -> Announcement {
         let (error, summary, access) = match own {
             Ok(access) => (None, summary(access), Some(access.clone())),
             Err(error) => {
@@ -131,12 +126,14 @@ impl Announcement {
                 (Some(error.clone()), nothing, None)
             }
         };
-        Announcement { name: name.as_bytes().to_vec(), error, summary, access }
+        let name = around.name.as_bytes().to_vec();
+        Announcement { name, blocking: around.blocking, error, summary, access }
     }
 
     fn to_wire(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.text(&self.name);
+        writer.unsigned(u64::from(self.blocking));
         writer.text(&self.error.as_ref().map(Error::to_wire).unwrap_or_default());
         let Summary { reach, len, piece_bytes, sorted } = &self.summary;
         for number in [reach.start, reach.end, *len, *piece_bytes, u64::from(*sorted)] {
@@ -156,6 +153,7 @@ impl Announcement {
     fn from_wire(wire: &[u8]) -> Result<Announcement> {
         let mut reader = Reader::new(wire);
         let name = reader.text()?.to_vec();
+        let blocking = reader.unsigned()? != 0;
         let error = reader.text()?;
         let error = (!error.is_empty()).then(|| Error::from_wire(error));
         let (start, end) = (reader.unsigned()?, reader.unsigned()?);
@@ -167,7 +165,7 @@ impl Announcement {
             bytes => Some(Access::read(&mut Reader::new(bytes))?),
         };
         reader.finish()?;
-        Ok(Announcement { name, error, summary, access })
+        Ok(Announcement { name, blocking, error, summary, access })
     }
 }
 

@@ -16,11 +16,11 @@
 use std::time::{Duration, Instant};
 
 use crate::access::{Access, Buffer};
-use crate::comm::Communicator;
+use crate::comm::{Communicator, pause};
 use crate::error::{Error, Result};
 use crate::plan::{Direction, Plan, Steps};
 use crate::statistics::CallStatistics;
-use crate::storage::Storage;
+use crate::storage::{LockGuard, LockRange, Storage};
 
 pub(crate) mod agree;
 mod coverage;
@@ -51,12 +51,12 @@ pub(crate) struct Job<'a> {
     /// Number of the collective call, for its messages.
     pub(crate) call: u64,
     pub(crate) storage: &'a dyn Storage,
-    /// Whether windows can be read before they are written.
-    pub(crate) readable: bool,
     pub(crate) prepared: &'a Prepared,
     /// The user's memory. Alive and not touched by the user while the job runs: whoever makes a
     /// job borrows it for that long.
     pub(crate) buffer: &'a Buffer,
+    /// What is wrong with this rank's buffer. It is not touched then, but the rank takes part.
+    pub(crate) refused: Option<Error>,
 }
 
 /// What became of one rank's part of a job.
@@ -87,7 +87,10 @@ impl Job<'_> {
         statistics.aggregators = crate::number::wide(plan.aggregators());
         let outcome = match &plan.steps {
             Steps::Independent(steps) => {
-                let outcome = independent::serve(self, steps, statistics).await;
+                let outcome = match &self.refused {
+                    None => independent::serve(self, steps, statistics).await,
+                    Some(error) => Outcome { moved: 0, error: Some(error.clone()) },
+                };
                 match self.prepared.collective {
                     true => agree::agree(self.communicator, self.call, outcome).await?,
                     false => outcome,
@@ -96,6 +99,27 @@ impl Job<'_> {
             Steps::Shuffled(shuffled) => shuffle::run(self, shuffled, statistics).await?,
         };
         outcome.into_result()
+    }
+}
+
+/// Attempts at a lock before a rank sleeps between them.
+const EAGER_ATTEMPTS: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_micros(50);
+
+/// Locks a range of the file, as soon as nobody else holds a part of it.
+async fn lock(storage: &dyn Storage, range: LockRange) -> Result<LockGuard> {
+    let mut attempts = 0;
+    loop {
+        if let Some(guard) = storage.try_lock(range)? {
+            // Others get their turn, and must wait for this lock.
+            pause().await;
+            return Ok(guard);
+        }
+        attempts += 1;
+        if attempts > EAGER_ATTEMPTS {
+            std::thread::sleep(LOCK_PAUSE);
+        }
+        pause().await;
     }
 }
 

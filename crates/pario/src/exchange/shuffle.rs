@@ -14,17 +14,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::agree::{Report, reports};
-use super::window::Window;
-use super::{Job, Outcome};
-use crate::access::Exposure;
+use super::window::{Window, reach};
+use super::{Job, Outcome, lock};
 use crate::access::memory::{ExposureGuard, Parcel};
+use crate::access::{Buffer, Exposure};
 use crate::comm::collective::{index, rank_of};
 use crate::comm::{Lane, Message, Tag, receive};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
-use crate::plan::two_phase::Domain;
+use crate::plan::two_phase::{Domain, Holes};
 use crate::plan::{Direction, Shuffled};
 use crate::statistics::CallStatistics;
+use crate::storage::LockRange;
 
 /// How many messages a rank may send to another before the first is answered.
 const ROUNDS_AHEAD: u32 = 2;
@@ -95,7 +96,8 @@ impl<'a> Shuffle<'a> {
         let rank = communicator.rank();
         let tag = Tag { call: job.call, lane: Lane::Data };
         // Several aggregators write to one buffer at once: then no byte may be named twice.
-        let exposable = job.prepared.direction == Direction::Write || job.buffer.is_sorted();
+        let exposable = job.refused.is_none()
+            && (job.prepared.direction == Direction::Write || job.buffer.is_sorted());
         let exposure = exposable.then(|| ExposureGuard::new(job.buffer.clone()));
         for domain in shuffled.domains() {
             let to = domain.aggregator;
@@ -119,9 +121,9 @@ impl<'a> Shuffle<'a> {
                 }
             }
         }
-        let window = domain.map(|domain| (domain, Window::new(domain, shuffled.window_bytes())));
+        let window = domain.map(|domain| (domain, Window::new(domain, shuffled)));
         let unanswered = HashMap::new();
-        let gave_up = false;
+        let gave_up = job.refused.is_some();
         Ok(Shuffle { job, shuffled, statistics, window, ways, exposure, unanswered, gave_up })
     }
 
@@ -188,12 +190,23 @@ impl<'a> Shuffle<'a> {
         if self.gave_up {
             window.close();
         }
+        let guard = match self.shuffled.holes() {
+            Holes::Locked if !window.is_closed() => {
+                self.statistics.locks += 1;
+                let file = reach(&parcels);
+                let (offset, len) = (file.start, file.end - file.start);
+                let locked = lock(self.job.storage, LockRange { offset, len, exclusive: true });
+                locked.await.map_err(|error| window.fail(error)).ok()
+            }
+            _ => None,
+        };
         window.open_for_write(self.job, &parcels, self.statistics);
         for (&rank, parcel) in ranks.iter().zip(&parcels) {
             self.place(rank, parcel).await?;
         }
         let Some((_, window)) = &mut self.window else { return Ok(()) };
         window.store(self.job, &parcels, self.statistics);
+        drop(guard);
         let answer = if window.is_closed() { GAVE_UP } else { GOES_ON };
         self.gave_up |= window.is_closed();
         for rank in ranks {
@@ -228,11 +241,20 @@ impl<'a> Shuffle<'a> {
             Way::Own => self.job.buffer.fill(&mut window.contents(), parcel.clone()),
             Way::Memory(exposure) => {
                 self.statistics.shared_bytes += parcel.len();
-                exposure.with(|buffer| buffer.fill(&mut window.contents(), parcel.clone()))?;
+                let fill = |buffer: &Buffer| buffer.fill(&mut window.contents(), parcel.clone());
+                if let Err(gone) = exposure.with(fill) {
+                    return Err(self.who_left(rank, gone).await);
+                }
             }
             Way::Messages => {}
         }
         Ok(())
+    }
+
+    /// Why a rank took its buffer away before the end: it is lost, or it knows of a lost rank.
+    /// Whoever waits for it now learns which one that is.
+    async fn who_left(&self, rank: u32, gone: Error) -> Error {
+        self.receive(rank, Lane::Data).await.err().unwrap_or(gone)
     }
 
     /// Read, as an aggregator: fetches the window of this round and hands its bytes out.
@@ -263,10 +285,14 @@ impl<'a> Shuffle<'a> {
         }
         let Some((_, window)) = &mut self.window else { return Ok(()) };
         match way {
+            Way::Own if self.job.refused.is_some() => {}
             Way::Own => self.job.buffer.take(&window.contents(), parcel),
             Way::Memory(exposure) => {
                 self.statistics.shared_bytes += parcel.len();
-                exposure.with(|buffer| buffer.take(&window.contents(), parcel))?;
+                let take = |buffer: &Buffer| buffer.take(&window.contents(), parcel);
+                if let Err(gone) = exposure.with(take) {
+                    return Err(self.who_left(rank, gone).await);
+                }
             }
             Way::Messages => {
                 let state = if window.error.is_some() { GAVE_UP } else { GOES_ON };
@@ -291,7 +317,9 @@ impl<'a> Shuffle<'a> {
             }
             let start = parcel.positions.start;
             let there = start..start + wide(payload.len());
-            self.job.buffer.unpack(&there, payload);
+            if self.job.refused.is_none() {
+                self.job.buffer.unpack(&there, payload);
+            }
             let answer = if self.gave_up { GAVE_UP } else { GOES_ON };
             self.send(aggregator, Lane::Answer, vec![answer])?;
         }
@@ -315,7 +343,7 @@ impl<'a> Shuffle<'a> {
         for rank in ranks {
             self.wait_for_answers(rank, 0).await?;
         }
-        let report = match self.window {
+        let mut report = match self.window {
             Some((domain, window)) => {
                 // A window that was never closed has done its whole domain.
                 let reached = if window.is_closed() { window.reached } else { domain.file.end };
@@ -323,6 +351,7 @@ impl<'a> Shuffle<'a> {
             }
             None => Report { reached: 0, error: None },
         };
+        report.error = self.job.refused.clone().or(report.error);
         let communicator = self.job.communicator;
         let (reached, error) = reports(communicator, self.job.call, report).await?;
         let own = &self.job.prepared.own;
@@ -331,7 +360,10 @@ impl<'a> Shuffle<'a> {
             let positions = own.within(&(domain.file.start..end.max(domain.file.start)));
             positions.end - positions.start
         };
-        let moved = self.shuffled.domains().iter().map(done).sum();
+        let moved = match self.job.refused {
+            None => self.shuffled.domains().iter().map(done).sum(),
+            Some(_) => 0,
+        };
         Ok(Outcome { moved, error })
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A write assembles the ranks' pieces in the window and stores it with one access; where pieces
 //! leave holes, the window is read first. A read fetches from the first to the last wanted byte
-//! with one access. No lock is needed: nobody else touches this domain during the call.
+//! with one access. No other aggregator touches this domain during the call; where ranks may do
+//! so by themselves meanwhile, the window is locked.
 //!
 //! After a failure the window stays closed: later rounds touch no storage, so that `reached` says
 //! exactly which bytes of the domain are done.
@@ -15,7 +16,8 @@ use crate::access::memory::{FileWindow, Parcel};
 use crate::datatype::cursor::Runs;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
-use crate::plan::two_phase::Domain;
+use crate::plan::Shuffled;
+use crate::plan::two_phase::{Domain, Holes};
 use crate::statistics::CallStatistics;
 
 /// The window of an aggregator, and how far it got.
@@ -23,6 +25,7 @@ pub(super) struct Window {
     bytes: Vec<u8>,
     /// The file range that is in `bytes`.
     file: Range<u64>,
+    holes: Holes,
     /// All bytes of the domain below this offset are done.
     pub(super) reached: u64,
     pub(super) error: Option<Error>,
@@ -31,11 +34,13 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A window of at most `bytes` bytes for a domain.
-    pub(super) fn new(domain: &Domain, bytes: u64) -> Window {
+    /// A window for a domain, as large as the plan's largest.
+    pub(super) fn new(domain: &Domain, shuffled: &Shuffled) -> Window {
+        let bytes = shuffled.window_bytes();
         let mut window = Window {
             bytes: Vec::new(),
             file: 0..0,
+            holes: shuffled.holes(),
             reached: domain.file.start,
             error: None,
             closed: false,
@@ -56,7 +61,7 @@ impl Window {
         self.closed = true;
     }
 
-    fn fail(&mut self, error: Error) {
+    pub(super) fn fail(&mut self, error: Error) {
         self.error.get_or_insert(error);
         self.closed = true;
     }
@@ -78,7 +83,7 @@ impl Window {
             return;
         }
         self.bytes.resize(narrow(self.file.end - self.file.start), 0);
-        if job.readable && !self.is_complete(job, parcels) {
+        if self.holes != Holes::Skipped && !self.is_complete(job, parcels) {
             self.read(job, statistics);
         }
     }
@@ -99,14 +104,14 @@ impl Window {
         if self.closed {
             return;
         }
-        let stored = match job.readable || self.is_complete(job, parcels) {
+        let stored = match self.holes != Holes::Skipped || self.is_complete(job, parcels) {
             true => self.write(job, self.file.clone(), statistics),
             false => self.write_pieces(job, parcels, statistics),
         };
         match stored {
             Ok(()) => self.reached = self.file.end,
             Err(error) => {
-                self.reached = error.offset().unwrap_or(self.file.start) + error.moved();
+                self.reached = self.file.start + error.moved();
                 self.fail(error);
             }
         }
@@ -128,7 +133,8 @@ impl Window {
         written.map_err(|error| error.at_offset(file.start))
     }
 
-    /// Stores the pieces one by one: for files with holes that cannot be read. Pieces of several
+    /// Stores the pieces one by one: for holes that cannot be read or
+    /// locked. Pieces of several
     /// ranks are not in order, so that after a failure nothing of the window counts as done.
     fn write_pieces(
         &self,
@@ -141,9 +147,7 @@ impl Window {
             for (offset, len) in Runs::new(layout, data..data + parcel.len()) {
                 let offset = offset.cast_unsigned();
                 let written = self.write(job, offset..offset + len, statistics);
-                written.map_err(|error| {
-                    Error::new(error.class(), error.to_string()).at_offset(self.file.start)
-                })?;
+                written.map_err(|error| error.after_moving(0))?;
             }
         }
         Ok(())
@@ -187,7 +191,7 @@ impl Window {
 }
 
 /// The file range from the first to the last byte of some parcels, none of which is empty.
-fn reach(parcels: &[Parcel<'_>]) -> Range<u64> {
+pub(super) fn reach(parcels: &[Parcel<'_>]) -> Range<u64> {
     let first = |parcel: &Parcel<'_>| parcel.access.offset_of(parcel.positions.start);
     let last = |parcel: &Parcel<'_>| parcel.access.offset_of(parcel.positions.end - 1) + 1;
     let start = parcels.iter().map(first).min().unwrap_or(0);

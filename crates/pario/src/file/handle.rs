@@ -16,7 +16,7 @@ use crate::comm::collective::{all_gather, all_gather_number, broadcast};
 use crate::comm::{Communicator, Watched};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
-use crate::exchange::agree::agree_on;
+use crate::exchange::agree::{agree_on, enter};
 use crate::hints::{Environment, HintReport, HintSet, Hints};
 use crate::number::wide;
 use crate::plan::FileFacts;
@@ -177,12 +177,12 @@ impl Handle {
             Ok(position) => self.seek_target(to, position),
             Err(error) => Err(error),
         };
-        let position = self.agree(call, own).await?;
-        self.same(call, position, "seek_shared").await?;
-        if self.communicator.rank() == 0 {
-            self.communicator.counter_set(position)?;
-        }
-        self.agree(call, Ok(position)).await
+        let position = self.enter_same(call, "seek_shared", own).await?;
+        let own = match self.communicator.rank() {
+            0 => self.communicator.counter_set(position),
+            _ => Ok(()),
+        };
+        self.agree(call, own).await.map(|()| position)
     }
 
     fn seek_target(&self, to: SeekFrom, current: u64) -> Result<u64> {
@@ -214,21 +214,35 @@ impl Handle {
     /// The same class on all ranks: `Type` if a view breaks a rule of the standard, `NotSame` if
     /// etypes or representations differ between the ranks.
     pub async fn set_view(&self, view: &View) -> Result<()> {
+        self.try_set_view(Ok(view)).await
+    }
+
+    /// Changes this rank's view; an error that this rank found while it made the view is the
+    /// outcome on all ranks, and nobody waits for it.
+    ///
+    /// # Errors
+    /// As [`Handle::set_view`], and the error that was given.
+    pub async fn try_set_view(&self, view: Result<&View>) -> Result<()> {
         let call = self.next_call();
-        let compiled = CompiledView::new(view, self.mode.write);
-        let compiled = self.agree(call, compiled).await?;
-        let representation = u64::from(view.representation() == crate::Representation::External32);
-        let common = compiled.etype_bytes << 1 | representation;
-        self.same(call, common, "set_view: size of the etype, or representation").await?;
+        let compiled = view.and_then(|view| CompiledView::new(view, self.mode.write));
+        let external = crate::Representation::External32;
+        let common = compiled.as_ref().map_err(Clone::clone).map(|compiled| {
+            let representation = u64::from(compiled.view.representation() == external);
+            compiled.etype_bytes << 1 | representation
+        });
+        let values = self.enter(call, "set_view", common).await?;
+        same_values(&values, "set_view: size of the etype, or representation")
+            .map_err(|error| self.explain(error))?;
         {
             let mut state = self.state();
-            state.view = Arc::new(compiled);
+            state.view = Arc::new(compiled?);
             state.pointer = 0;
         }
-        if self.communicator.rank() == 0 {
-            self.communicator.counter_set(0)?;
-        }
-        self.agree(call, Ok(())).await
+        let own = match self.communicator.rank() {
+            0 => self.communicator.counter_set(0),
+            _ => Ok(()),
+        };
+        self.agree(call, own).await
     }
 
     /// Gives more hints, together with all ranks; rank 0's count.
@@ -237,6 +251,7 @@ impl Handle {
     /// `PeerLost` if a rank is gone.
     pub async fn set_hints(&self, hints: &HintSet) -> Result<()> {
         let call = self.next_call();
+        self.enter(call, "set_hints", Ok(0)).await?;
         let mut given = self.state().given.clone();
         for (key, value) in hints.iter() {
             given = given.with(key, value);
@@ -253,7 +268,7 @@ impl Handle {
     /// `NotSame` if the ranks differ, `UnsupportedOperation` if the storage has no range locks.
     pub async fn set_atomicity(&self, atomic: bool) -> Result<()> {
         let call = self.next_call();
-        self.same(call, u64::from(atomic), "set_atomicity").await?;
+        self.enter_same(call, "set_atomicity", Ok(u64::from(atomic))).await?;
         if atomic && self.facts.nodes.len() > 1 && !self.facts.range_locks {
             let text = "set_atomicity: this file system has no range locks";
             return Err(self.explain(Error::new(ErrorClass::UnsupportedOperation, text)));
@@ -287,7 +302,7 @@ impl Handle {
     ) -> Result<()> {
         let call = self.next_call();
         self.wait_for(self.running()).await;
-        self.same(call, bytes, name).await?;
+        self.enter_same(call, name, Ok(bytes)).await?;
         let own = match (self.mode.write, self.communicator.rank()) {
             (false, _) => {
                 let text = format!("{name}: the file was opened for reading only");
@@ -306,6 +321,7 @@ impl Handle {
     pub async fn sync(&self) -> Result<()> {
         let call = self.next_call();
         self.wait_for(self.running()).await;
+        self.enter(call, "sync", Ok(0)).await?;
         let own = match self.mode.write {
             true => self.storage.sync(),
             false => Ok(()),
@@ -320,7 +336,7 @@ impl Handle {
     pub async fn close(&self) -> Result<()> {
         let call = self.next_call();
         self.wait_for(self.running()).await;
-        self.agree(call, Ok(())).await?;
+        self.enter(call, "close", Ok(0)).await?;
         if self.state().hints.statistics && self.communicator.rank() == 0 {
             eprint!("pario: {}\n{}", self.path.display(), self.statistics());
         }
@@ -349,10 +365,17 @@ impl Handle {
         agreed.map_err(|error| self.explain(error))
     }
 
-    /// An error on all ranks unless they all have the same value.
-    async fn same(&self, call: u64, value: u64, what: &str) -> Result<()> {
-        let values = all_gather_number(&*self.communicator, call, value).await?;
-        same_values(&values, what).map_err(|error| self.explain(error))
+    /// The first step of a collective: one number of each rank, or an error on all of them.
+    pub(super) async fn enter(&self, call: u64, name: &str, own: Result<u64>) -> Result<Vec<u64>> {
+        let entered = enter(&*self.communicator, call, name, own).await;
+        entered.map_err(|error| self.explain(error))
+    }
+
+    /// The first step of a collective whose ranks all give the same number.
+    async fn enter_same(&self, call: u64, name: &str, own: Result<u64>) -> Result<u64> {
+        let values = self.enter(call, name, own).await?;
+        same_values(&values, name).map_err(|error| self.explain(error))?;
+        Ok(values[0])
     }
 }
 
@@ -375,7 +398,9 @@ async fn resolve(
 ) -> Result<(Hints, HintReport)> {
     let (hints, report) = given.resolve(path, &Environment::of_process());
     let agreed = broadcast(communicator, call, hints.to_wire()).await?;
-    Ok((Hints::from_wire(&agreed)?, report))
+    let agreed = Hints::from_wire(&agreed)?;
+    let report = report.with_agreed(&agreed);
+    Ok((agreed, report))
 }
 
 async fn open_together(
@@ -400,9 +425,13 @@ async fn open_together(
     let (first, created) = agree_on(comm, 0, first).await?;
     let opened = match first {
         Some(opened) => Ok(opened),
-        None => open_storage(&*driver, path, mode.storage()),
+        None => open_storage(&*driver, path, mode),
     };
-    let opened = match agree_on(comm, 0, opened).await {
+    let opened = opened.and_then(|opened| {
+        let start = if mode.append { opened.storage.size()? } else { 0 };
+        Ok((opened, start))
+    });
+    let (opened, start) = match agree_on(comm, 0, opened).await {
         Ok(opened) => opened,
         Err(error) => {
             if created {
@@ -413,15 +442,11 @@ async fn open_together(
         }
     };
     let facts = gather_facts(comm, &opened).await?;
-    let start = match mode.append {
-        true => opened.storage.size(),
-        false => Ok(0),
+    let counted = match comm.rank() {
+        0 => comm.counter_set(start),
+        _ => Ok(()),
     };
-    let start = agree_on(comm, 0, start).await?;
-    if comm.rank() == 0 {
-        comm.counter_set(start)?;
-    }
-    agree_on(comm, 0, Ok(())).await?;
+    agree_on(comm, 0, counted).await?;
     let view = CompiledView::new(&View::bytes(), mode.write)?;
     let patience = Duration::from_secs(hints.collective_wait_s);
     let watched = Watched::new(communicator.clone(), path.display().to_string(), patience);
@@ -455,11 +480,12 @@ struct Opened {
     readable: bool,
 }
 
-/// Opens a file for reading and writing, or for writing only if reading is not permitted.
-fn open_storage(driver: &dyn Driver, path: &Path, mode: OpenMode) -> Result<Opened> {
-    match driver.open(path, mode) {
-        Err(error) if error.class() == ErrorClass::Access && mode.write => {
-            let storage = driver.open(path, OpenMode { read: false, ..mode })?;
+/// Opens a file that exists. One that the user only writes is opened for reading too, unless
+/// that is not permitted.
+fn open_storage(driver: &dyn Driver, path: &Path, mode: AccessMode) -> Result<Opened> {
+    match driver.open(path, mode.storage()) {
+        Err(error) if error.class() == ErrorClass::Access && !mode.read => {
+            let storage = driver.open(path, OpenMode { read: false, ..mode.storage() })?;
             Ok(Opened { storage, readable: false })
         }
         opened => Ok(Opened { storage: opened?, readable: true }),
@@ -468,15 +494,14 @@ fn open_storage(driver: &dyn Driver, path: &Path, mode: OpenMode) -> Result<Open
 
 /// Opens a file as the first rank: creates it where the mode says so. Tells whether it did.
 fn create(driver: &dyn Driver, path: &Path, mode: AccessMode) -> Result<(Opened, bool)> {
-    let plain = mode.storage();
     if !mode.create {
-        return Ok((open_storage(driver, path, plain)?, false));
+        return Ok((open_storage(driver, path, mode)?, false));
     }
-    let fresh = OpenMode { create: true, exclusive: true, ..plain };
+    let fresh = OpenMode { create: true, exclusive: true, ..mode.storage() };
     match driver.open(path, fresh) {
         Ok(storage) => Ok((Opened { storage, readable: true }, true)),
         Err(error) if error.class() == ErrorClass::FileExists && !mode.exclusive => {
-            Ok((open_storage(driver, path, plain)?, false))
+            Ok((open_storage(driver, path, mode)?, false))
         }
         Err(error) => Err(error),
     }

@@ -13,7 +13,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::access::{OwnedBuffer, Source, Target};
+use crate::access::{Buffer, OwnedBuffer, Source, Target};
 use crate::comm::block_on;
 use crate::datatype::{Datatype, Elementary};
 use crate::error::{Error, ErrorClass, Result};
@@ -150,6 +150,32 @@ impl File {
         self.call(Kind::READ_ALL, position.into(), target.into().buffer)
     }
 
+    /// Reads on all ranks together; an error that this rank found while it prepared its target is
+    /// the outcome on all ranks, and nobody waits for it.
+    ///
+    /// # Errors
+    /// As [`File::read_all`], and the error that was given.
+    pub fn try_read_all(
+        &self,
+        position: impl Into<Position>,
+        target: Result<Target<'_>>,
+    ) -> Result<Status> {
+        self.try_call(Kind::READ_ALL, position.into(), target.map(|target| target.buffer))
+    }
+
+    /// Writes on all ranks together; an error that this rank found while it prepared its source is
+    /// the outcome on all ranks, and nobody waits for it.
+    ///
+    /// # Errors
+    /// As [`File::write_all`], and the error that was given.
+    pub fn try_write_all(
+        &self,
+        position: impl Into<Position>,
+        source: Result<Source<'_>>,
+    ) -> Result<Status> {
+        self.try_call(Kind::WRITE_ALL, position.into(), source.map(|source| source.buffer))
+    }
+
     /// Writes on all ranks together.
     ///
     /// # Errors
@@ -162,15 +188,15 @@ impl File {
         self.call(Kind::WRITE_ALL, position.into(), source.into().buffer)
     }
 
+    fn call(&self, kind: Kind, position: Position, buffer: Buffer) -> Result<Status> {
+        self.try_call(kind, position, Ok(buffer))
+    }
+
     /// The buffer comes from a source or target that the caller borrows for this call.
-    fn call(
-        &self,
-        kind: Kind,
-        position: Position,
-        buffer: crate::access::Buffer,
-    ) -> Result<Status> {
-        let begun = self.handle.begin(kind, position, Ok(buffer.signature()));
-        let run = self.handle.run(begun, Ok(&buffer));
+    fn try_call(&self, kind: Kind, position: Position, buffer: Result<Buffer>) -> Result<Status> {
+        let signature = buffer.as_ref().map(Buffer::signature).map_err(Clone::clone);
+        let begun = self.handle.begin(kind, position, signature, true);
+        let run = self.handle.run(begun, buffer.as_ref().map_err(Clone::clone));
         block_on(&*self.handle.communicator, run)
     }
 
@@ -209,7 +235,7 @@ impl File {
             Direction::Write => buffer.source().map(|source| source.buffer),
         };
         let signature = memory.as_ref().map(|memory| memory.signature());
-        let begun = self.handle.begin(kind, position, signature.map_err(Clone::clone));
+        let begun = self.handle.begin(kind, position, signature.map_err(Clone::clone), false);
         let handle = self.handle.clone();
         Pending::spawn(self.handle.clone(), async move {
             // The buffer has moved: it names its memory anew.
@@ -292,14 +318,15 @@ impl File {
     ) -> Result<Plan> {
         let signature = datatype.signature().repeated(count);
         let len = signature.bytes(crate::datatype::signature::Form::Native);
-        let begun = self.handle.begin(kind, position, Ok(&signature));
+        // Ranks that run a plan do not wait for each other: one may still write by itself.
+        let begun = self.handle.begin(kind, position, Ok(&signature), false);
         block_on(&*self.handle.communicator, self.handle.plan(begun, len))
     }
 
     /// Runs a planned read; all ranks run theirs.
     ///
     /// # Errors
-    /// As [`File::read_all`]; `Arg` on the rank whose target does not fit its plan.
+    /// As [`File::read_all`]; `Arg` if a rank's target does not fit its plan.
     pub fn read_planned<'a>(&self, plan: &Plan, target: impl Into<Target<'a>>) -> Result<Status> {
         self.run_planned(Kind::READ_ALL, plan, target.into().buffer)
     }
@@ -307,18 +334,14 @@ impl File {
     /// Runs a planned write; all ranks run theirs.
     ///
     /// # Errors
-    /// As [`File::write_all`]; `Arg` on the rank whose source does not fit its plan.
+    /// As [`File::write_all`]; `Arg` if a rank's source does not fit its plan.
     pub fn write_planned<'a>(&self, plan: &Plan, source: impl Into<Source<'a>>) -> Result<Status> {
         self.run_planned(Kind::WRITE_ALL, plan, source.into().buffer)
     }
 
-    fn run_planned(
-        &self,
-        kind: Kind,
-        plan: &Plan,
-        buffer: crate::access::Buffer,
-    ) -> Result<Status> {
-        if plan.kind.direction != kind.direction || plan.len != buffer.len() {
+    fn run_planned(&self, kind: Kind, plan: &Plan, buffer: Buffer) -> Result<Status> {
+        let fits = plan.kind.direction == kind.direction && plan.len == buffer.len();
+        let refused = (!fits).then(|| {
             let text = format!(
                 "{} of {} bytes with a plan for {} of {} bytes",
                 kind.name,
@@ -326,9 +349,9 @@ impl File {
                 plan.kind.name,
                 plan.len
             );
-            return Err(self.handle.explain(Error::new(ErrorClass::Arg, text)));
-        }
-        block_on(&*self.handle.communicator, self.handle.run_plan(plan, &buffer))
+            Error::new(ErrorClass::Arg, text)
+        });
+        block_on(&*self.handle.communicator, self.handle.run_plan(plan, &buffer, refused))
     }
 
     /// Changes this rank's view; see [`Handle::set_view`].
@@ -337,6 +360,14 @@ impl File {
     /// As [`Handle::set_view`].
     pub fn set_view(&self, view: &View) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.set_view(view))
+    }
+
+    /// Changes this rank's view, or fails on all ranks; see [`Handle::try_set_view`].
+    ///
+    /// # Errors
+    /// As [`Handle::try_set_view`].
+    pub fn try_set_view(&self, view: Result<&View>) -> Result<()> {
+        block_on(&*self.handle.communicator, self.handle.try_set_view(view))
     }
 
     /// Gives more hints; see [`Handle::set_hints`].

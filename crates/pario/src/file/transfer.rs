@@ -10,7 +10,7 @@ use super::handle::Handle;
 use super::pending::Done;
 use super::{Plan, Status};
 use crate::access::{Access, Buffer};
-use crate::comm::collective::{all_gather_number, broadcast, index};
+use crate::comm::collective::{broadcast, index};
 use crate::datatype::signature::{Form, Signature};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
@@ -30,8 +30,12 @@ pub(super) struct Begun {
     view: Arc<CompiledView>,
     hints: Arc<Hints>,
     atomic: bool,
+    /// Whether the rank makes no other call on the file before the end of this one.
+    blocking: bool,
     /// The etype position, or what is wrong with the request.
     place: Result<u64>,
+    /// The file pointer before and behind the call, if the call moved it.
+    pointer: Option<(u64, u64)>,
     /// Whether the position is at the shared pointer, in the order of the ranks, and still open.
     ordered: bool,
     /// Calls handed over before a collective, which end first: then no byte of this rank is on
@@ -46,6 +50,7 @@ impl Handle {
         kind: Kind,
         position: Position,
         signature: Result<&Signature>,
+        blocking: bool,
     ) -> Begun {
         let call = if kind.collective { self.next_call() } else { 0 };
         let earlier = if kind.collective { self.running() } else { Vec::new() };
@@ -56,18 +61,20 @@ impl Handle {
             signature.and_then(|signature| request::etypes(&view, signature.bytes(form)))
         });
         let ordered = kind.collective && position == Position::Shared;
+        let mut pointer = None;
         let place = counted.and_then(|etypes| match position {
             Position::At(position) => Ok(position),
             Position::Individual => {
                 let position = state.pointer;
                 state.pointer = position.saturating_add(etypes);
+                pointer = Some((position, state.pointer));
                 Ok(position)
             }
             Position::Shared if ordered => Ok(0),
             Position::Shared => self.communicator.counter_add(etypes),
         });
         drop(state);
-        Begun { kind, call, view, hints, atomic, place, ordered, earlier }
+        Begun { kind, call, view, hints, atomic, blocking, place, pointer, ordered, earlier }
     }
 
     /// Carries a begun call out.
@@ -111,20 +118,26 @@ impl Handle {
     /// The place of this rank's data behind that of the ranks before it.
     async fn take_turn(&self, begun: &Begun, buffer: &Buffer) -> Result<Result<u64>> {
         let form = begun.view.view.representation().form();
-        let etypes = match &begun.place {
-            Ok(_) => buffer.signature().bytes(form) / begun.view.etype_bytes,
-            Err(_) => 0,
-        };
+        let etypes = buffer.signature().bytes(form) / begun.view.etype_bytes;
+        let own = begun.place.clone().map(|_| etypes);
+        let counts = self.enter(begun.call, begun.kind.name, own).await?;
         let comm = &*self.communicator;
-        let counts = all_gather_number(comm, begun.call, etypes).await?;
         let mut writer = Writer::default();
         if comm.rank() == 0 {
-            writer.unsigned(comm.counter_add(counts.iter().sum())?);
+            // A failure is told to the others, which wait for this.
+            let base = comm.counter_add(counts.iter().sum());
+            writer.text(&base.as_ref().err().map(Error::to_wire).unwrap_or_default());
+            writer.unsigned(base.unwrap_or(0));
         }
-        let base = broadcast(comm, begun.call, writer.bytes).await?;
-        let base = Reader::new(&base).unsigned()?;
+        let answer = broadcast(comm, begun.call, writer.bytes).await?;
+        let mut reader = Reader::new(&answer);
+        let error = reader.text()?;
+        if !error.is_empty() {
+            return Ok(Err(Error::from_wire(error)));
+        }
+        let base = reader.unsigned()?;
         let before: u64 = counts[..index(comm.rank())].iter().sum();
-        Ok(begun.place.clone().map(|_| base.saturating_add(before)))
+        Ok(Ok(base.saturating_add(before)))
     }
 
     /// Plans an access and executes the plan.
@@ -139,7 +152,25 @@ impl Handle {
         let prepared = self.prepare(begun, access).await;
         statistics.planning += start.elapsed();
         statistics.planned = true;
-        self.execute(begun.call, &prepared?, buffer, statistics).await
+        match prepared {
+            Ok(prepared) => self.execute(begun.call, &prepared, buffer, statistics).await,
+            Err(error) => {
+                if statistics.rounds == 0 {
+                    self.put_back(begun);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts the file pointer back where a refused call found it, unless another call moved it on.
+    fn put_back(&self, begun: &Begun) {
+        let mut state = self.state();
+        if let Some((before, behind)) = begun.pointer
+            && state.pointer == behind
+        {
+            state.pointer = before;
+        }
     }
 
     async fn prepare(&self, begun: &Begun, access: Result<Access>) -> Result<Prepared> {
@@ -147,6 +178,7 @@ impl Handle {
             hints: &begun.hints,
             file: &self.facts,
             atomic: begun.atomic,
+            blocking: begun.blocking,
             direction: begun.kind.direction,
             name: begun.kind.name,
         };
@@ -163,15 +195,12 @@ impl Handle {
         buffer: &Buffer,
         statistics: &mut CallStatistics,
     ) -> Result<u64> {
-        let job = Job {
-            communicator: &*self.communicator,
-            call,
-            storage: &*self.storage,
-            readable: self.facts.readable,
-            prepared,
-            buffer,
-        };
-        job.run(statistics).await
+        self.job(call, prepared, buffer).run(statistics).await
+    }
+
+    fn job<'a>(&'a self, call: u64, prepared: &'a Prepared, buffer: &'a Buffer) -> Job<'a> {
+        let (communicator, storage) = (&*self.communicator, &*self.storage);
+        Job { communicator, call, storage, prepared, buffer, refused: None }
     }
 
     /// Reads or writes through a conversion, in parts of at most one collective buffer; the ranks
@@ -186,7 +215,10 @@ impl Handle {
         let part_bytes = begun.hints.collective_buffer_bytes;
         let own_parts = buffer.len().div_ceil(part_bytes).max(1);
         let parts = match begun.kind.collective {
-            true => all_gather_number(&*self.communicator, begun.call, own_parts).await?,
+            true => {
+                let own = begun.place.clone().map(|_| own_parts);
+                self.enter(begun.call, begun.kind.name, own).await?
+            }
             false => vec![own_parts],
         };
         let (mut moved, mut complete) = (0, true);
@@ -238,11 +270,21 @@ impl Handle {
     }
 
     /// Runs a plan; all ranks run theirs.
-    pub(super) async fn run_plan(&self, plan: &Plan, buffer: &Buffer) -> Result<Status> {
+    ///
+    /// `refused` says what is wrong with this rank's buffer: it is not touched then, but the rank
+    /// takes part to the end, so that all ranks learn of it.
+    pub(super) async fn run_plan(
+        &self,
+        plan: &Plan,
+        buffer: &Buffer,
+        refused: Option<Error>,
+    ) -> Result<Status> {
         let call = self.next_call();
+        self.wait_for(self.running()).await;
         let mut statistics = CallStatistics { call: plan.kind.name, ..Default::default() };
         statistics.requested_bytes = plan.len;
-        let result = self.execute(call, &plan.prepared, buffer, &mut statistics).await;
+        let job = Job { refused, ..self.job(call, &plan.prepared, buffer) };
+        let result = job.run(&mut statistics).await;
         statistics.moved_bytes = result.as_ref().map_or_else(Error::moved, |&bytes| bytes);
         let mut state = self.state();
         state.statistics.add(&statistics);
@@ -291,5 +333,30 @@ impl Conversion<'_> {
             self.buffer.unpack(&(self.native.start..end.0), &native);
         }
         Ok(end.0 - self.native.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{File, Simulated};
+
+    /// Like every collective, a planned call ends what was handed over before it: otherwise a
+    /// window with holes could undo the bytes of an earlier write.
+    #[test]
+    fn a_planned_call_waits_for_earlier_calls() {
+        for seed in 0..20 {
+            Simulated::new(2, seed).run(|comm| async move {
+                let options = File::options().write(true).create(true);
+                let name = format!("memory:a_planned_call_waits_{seed}");
+                let file = options.open_async(&*comm, name).await.unwrap();
+                let signature = Signature::empty();
+                let begun = file.begin(Kind::WRITE_ALL, Position::At(0), Ok(&signature), false);
+                let plan = file.plan(begun, 0).await.unwrap();
+                let earlier = file.iwrite(0, vec![1u8; 4]);
+                file.run_plan(&plan, &Buffer::nothing()).await.unwrap();
+                assert!(earlier.is_done(), "seed {seed}");
+            });
+        }
     }
 }

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use super::{Hints, keys};
+
 /// Where a value comes from, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HintOrigin {
@@ -71,6 +73,21 @@ pub struct HintReport {
 }
 
 impl HintReport {
+    /// The report of a rank, with the values that all ranks agreed on.
+    pub(crate) fn with_agreed(mut self, agreed: &Hints) -> HintReport {
+        let own = std::mem::take(&mut self.effective);
+        let origin_of = |name, value: &str| {
+            let same = own.iter().find(|hint| hint.name == name && hint.value == value);
+            same.map_or(HintOrigin::Program, |hint| hint.origin)
+        };
+        let effective = keys::values(agreed).map(|(name, value)| {
+            let origin = origin_of(name, &value);
+            EffectiveHint { name, value, origin }
+        });
+        self.effective = effective.collect();
+        self
+    }
+
     /// The value of a hint in effect.
     pub fn value(&self, name: &str) -> Option<&str> {
         let hint = self.effective.iter().find(|hint| hint.name == name)?;

@@ -165,9 +165,9 @@ mod tests {
 
     fn chosen(requests: &[Summary], collective: bool, hints: &Hints) -> Strategy {
         let file = facts(if collective { requests.len() } else { 4 });
-        let direction = Direction::Write;
+        let (direction, atomic, undisturbed) = (Direction::Write, false, collective);
         let planning =
-            Planning { direction, requests, collective, atomic: false, hints, file: &file };
+            Planning { direction, requests, collective, atomic, undisturbed, hints, file: &file };
         choose(&planning).0
     }
 

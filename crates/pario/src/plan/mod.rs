@@ -15,7 +15,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::hints::{Hints, Strategy};
+use crate::hints::{Hints, Strategy, Switch};
 
 mod choose;
 pub(crate) mod independent;
@@ -69,6 +69,9 @@ pub(crate) struct Planning<'a> {
     pub(crate) collective: bool,
     /// Whether requests must be serialised as a whole (MPI's atomic mode).
     pub(crate) atomic: bool,
+    /// Whether no rank makes other calls on the file meanwhile: so it is in a blocking
+    /// collective, which no rank leaves before all have entered it and are done.
+    pub(crate) undisturbed: bool,
     pub(crate) hints: &'a Hints,
     pub(crate) file: &'a FileFacts,
 }
@@ -88,6 +91,26 @@ pub(crate) enum Steps {
     Independent(Independent),
     /// Rounds of a shuffle to or from aggregators and a storage access by them.
     Shuffled(Shuffled),
+}
+
+impl Planning<'_> {
+    /// Whether other ranks may touch the file while this request is served, and bytes that a
+    /// storage call only carries along may be theirs.
+    fn others_write(&self) -> bool {
+        self.file.nodes.len() > 1 && !self.undisturbed && self.direction == Direction::Write
+    }
+
+    /// Whether any call on this file may read bytes of others and write them back.
+    fn somebody_rewrites(&self) -> bool {
+        let off = |switch| switch == Switch::Disable;
+        self.file.readable
+            && self.file.range_locks
+            && match self.hints.strategy {
+                Strategy::Direct | Strategy::List => false,
+                Strategy::Auto => !off(self.hints.sieve_write) || !off(self.hints.collective_write),
+                _ => true,
+            }
+    }
 }
 
 impl Plan {

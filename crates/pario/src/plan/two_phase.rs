@@ -3,8 +3,10 @@
 //! The touched range of the file is divided into one domain for each aggregator, aligned to
 //! stripes or blocks. Each round, an aggregator works on one window of its domain, of at most one
 //! collective buffer: the ranks' pieces of the window meet there, and one storage access moves
-//! them. Holes are read first and written back; no lock is needed, because a domain has one
-//! owner. `gather` is the case of one aggregator, the sequential baseline of paper 000.
+//! them. Holes are read first and written back; in a blocking collective no lock is needed,
+//! because a domain has one owner. While a collective runs in the background, ranks may write by
+//! themselves too: then every window is locked. `gather` is the case of one aggregator, the
+//! sequential baseline of paper 000.
 //!
 //! Cost: every byte is copied once into the window (twice more between address spaces), and
 //! storage sees accesses of one window each.
@@ -35,6 +37,29 @@ pub(crate) struct Shuffled {
     domains: Vec<Domain>,
     window_bytes: u64,
     rounds: u64,
+    holes: Holes,
+}
+
+/// What becomes of the bytes of a window that nobody writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holes {
+    /// They are read and written back.
+    Rewritten,
+    /// The same under a lock; windows without holes are locked as well.
+    Locked,
+    /// They are not touched: pieces are written one by one.
+    Skipped,
+}
+
+impl Holes {
+    fn new(planning: &Planning<'_>) -> Holes {
+        match planning.others_write() {
+            _ if !planning.file.readable => Holes::Skipped,
+            false => Holes::Rewritten,
+            true if planning.file.range_locks => Holes::Locked,
+            true => Holes::Skipped,
+        }
+    }
 }
 
 pub(super) fn two_phase(planning: &Planning<'_>) -> Shuffled {
@@ -57,7 +82,8 @@ impl Shuffled {
             true => buffer.min(CACHED_WINDOW_BYTES),
             false => buffer,
         };
-        let mut shuffled = Shuffled { domains, window_bytes, rounds: 0 };
+        let holes = Holes::new(planning);
+        let mut shuffled = Shuffled { domains, window_bytes, rounds: 0, holes };
         let windows = |domain| shuffled.windows(domain);
         shuffled.rounds = shuffled.domains.iter().map(windows).max().unwrap_or(0);
         shuffled
@@ -65,6 +91,10 @@ impl Shuffled {
 
     pub(crate) fn rounds(&self) -> u64 {
         self.rounds
+    }
+
+    pub(crate) fn holes(&self) -> Holes {
+        self.holes
     }
 
     pub(crate) fn domains(&self) -> &[Domain] {
@@ -171,6 +201,7 @@ mod tests {
             requests: &requests,
             collective: true,
             atomic: false,
+            undisturbed: true,
             hints,
             file: &file,
         })

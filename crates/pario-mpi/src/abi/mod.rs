@@ -1,0 +1,39 @@
+//! The three binary interfaces that MPI libraries have, as tables of constants.
+//!
+//! `tables.rs` is generated (`cargo xtask abi`) from what each library's own `mpi.h` says; a test
+//! prints the constants again with each `mpicc` and compares.
+//!
+//! Handles are `usize` wherever they go: MPICH's are 32-bit integers, which sit in the low half of
+//! a register or of a zeroed `usize` (little-endian); the others' are pointers.
+
+mod tables;
+
+pub(crate) use tables::Abi;
+
+/// A predefined handle: a number, or the address of a variable of the library.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Handle {
+    Value(usize),
+    Symbol(&'static std::ffi::CStr),
+}
+
+/// Which interface a library has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// MPICH and its relatives.
+    Mpich,
+    /// Open MPI.
+    OpenMpi,
+    /// The interface that the MPI-5 standard defines.
+    Standard,
+}
+
+impl Family {
+    pub(crate) fn table(self) -> &'static Abi {
+        match self {
+            Family::Mpich => &tables::MPICH,
+            Family::OpenMpi => &tables::OPENMPI,
+            Family::Standard => &tables::STANDARD,
+        }
+    }
+}

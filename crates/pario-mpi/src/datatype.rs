@@ -1,0 +1,554 @@
+//! MPI datatypes as pario's.
+//!
+//! A type is taken apart as its program put it together (`MPI_Type_get_envelope` and
+//! `MPI_Type_get_contents`, in their large-count forms where the library has them) and built again
+//! in the compact form. Bounds always come from the library, since libraries differ in how they pad
+//! structures. The result is kept as an attribute of the type: the second use costs one lookup.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use pario::{
+    Darray, DarrayDimension, Datatype, Distribution, Element, Error, ErrorClass, Field, Order,
+    Result,
+};
+
+use crate::binding::Mpi;
+
+/// The compact form of an MPI datatype.
+///
+/// # Errors
+/// `Type` if the handle is null, or of a kind that is not known.
+pub(crate) fn decode(mpi: &'static Mpi, datatype: usize) -> Result<Datatype> {
+    if datatype == mpi.handle(mpi.abi.datatype_null) || datatype == 0 {
+        return Err(Error::new(ErrorClass::Type, "the datatype is MPI_DATATYPE_NULL"));
+    }
+    if let Some(known) = cached(mpi, datatype) {
+        return Ok(known);
+    }
+    let contents = Contents::of(mpi, datatype)?;
+    let decoded = contents.build(mpi, datatype)?;
+    let decoded = with_bounds(mpi, datatype, decoded)?;
+    keep(mpi, datatype, &contents, &decoded);
+    Ok(decoded)
+}
+
+/// Whether a type is predefined, so that it is never freed.
+pub(crate) fn is_predefined(mpi: &'static Mpi, datatype: usize) -> Result<bool> {
+    Ok(Contents::of(mpi, datatype)?.is_predefined(mpi))
+}
+
+fn failed(what: &str, code: c_int) -> Error {
+    Error::new(ErrorClass::Type, format!("{what} failed with MPI error {code}; a valid datatype?"))
+}
+
+fn invalid(text: &str) -> Error {
+    Error::new(ErrorClass::Type, text)
+}
+
+/// How a type was made.
+struct Contents {
+    combiner: i64,
+    integers: Vec<i64>,
+    addresses: Vec<i64>,
+    /// Numbers of types that were made by large-count constructors; empty for others.
+    counts: Vec<i64>,
+    types: Vec<usize>,
+}
+
+impl Contents {
+    fn of(mpi: &'static Mpi, datatype: usize) -> Result<Contents> {
+        let abi = mpi.abi;
+        let sizes = Contents::sizes(mpi, datatype)?;
+        let combiner = sizes.combiner;
+        let [integers, addresses, counts, types] = sizes.lens;
+        let mut contents = Contents {
+            combiner,
+            integers: Vec::new(),
+            addresses: Vec::new(),
+            counts: Vec::new(),
+            types: Vec::new(),
+        };
+        if contents.is_predefined(mpi) {
+            return Ok(contents);
+        }
+        let mut integer_list = vec![0 as c_int; integers];
+        let mut address_list = vec![0isize; addresses];
+        let mut count_list = vec![0i64; counts];
+        let mut type_list = vec![0u8; types * abi.handle_size];
+        let number = |len: usize| c_int::try_from(len).unwrap_or(c_int::MAX);
+        let large = |len: usize| i64::try_from(len).unwrap_or(i64::MAX);
+        // SAFETY: the lists have the lengths that the envelope asked for.
+        let code = unsafe {
+            match mpi.call.Type_get_contents_c {
+                Some(get) => get(
+                    datatype,
+                    large(integers),
+                    large(addresses),
+                    large(counts),
+                    large(types),
+                    integer_list.as_mut_ptr(),
+                    address_list.as_mut_ptr(),
+                    count_list.as_mut_ptr(),
+                    type_list.as_mut_ptr().cast(),
+                ),
+                None => (mpi.call.Type_get_contents)(
+                    datatype,
+                    number(integers),
+                    number(addresses),
+                    number(types),
+                    integer_list.as_mut_ptr(),
+                    address_list.as_mut_ptr(),
+                    type_list.as_mut_ptr().cast(),
+                ),
+            }
+        };
+        if code != 0 {
+            return Err(failed("MPI_Type_get_contents", code));
+        }
+        contents.integers = integer_list.into_iter().map(i64::from).collect();
+        contents.addresses =
+            address_list.into_iter().map(|address| i64::try_from(address).unwrap_or(0)).collect();
+        contents.counts = count_list;
+        contents.types = handles(&type_list, abi.handle_size);
+        Ok(contents)
+    }
+
+    fn sizes(mpi: &Mpi, datatype: usize) -> Result<Envelope> {
+        let mut combiner = 0;
+        let lens = match mpi.call.Type_get_envelope_c {
+            Some(get) => {
+                let mut lens = [0i64; 4];
+                let [integers, addresses, counts, types] = &mut lens;
+                // SAFETY: all places for answers are valid.
+                let code =
+                    unsafe { get(datatype, integers, addresses, counts, types, &mut combiner) };
+                if code != 0 {
+                    return Err(failed("MPI_Type_get_envelope_c", code));
+                }
+                lens
+            }
+            None => {
+                let mut lens = [0 as c_int; 3];
+                let [integers, addresses, types] = &mut lens;
+                let get = mpi.call.Type_get_envelope;
+                // SAFETY: all places for answers are valid.
+                let code = unsafe { get(datatype, integers, addresses, types, &mut combiner) };
+                if code != 0 {
+                    return Err(failed("MPI_Type_get_envelope", code));
+                }
+                let [integers, addresses, types] = lens;
+                [i64::from(integers), i64::from(addresses), 0, i64::from(types)]
+            }
+        };
+        let lens = lens.map(|len| usize::try_from(len).unwrap_or(0));
+        Ok(Envelope { combiner: i64::from(combiner), lens })
+    }
+
+    fn is_predefined(&self, mpi: &Mpi) -> bool {
+        let abi = mpi.abi;
+        [
+            abi.combiner_named,
+            abi.combiner_f90_real,
+            abi.combiner_f90_complex,
+            abi.combiner_f90_integer,
+        ]
+        .contains(&self.combiner)
+    }
+
+    /// The compact form; frees the types that `get_contents` gave.
+    fn build(&self, mpi: &'static Mpi, datatype: usize) -> Result<Datatype> {
+        if self.is_predefined(mpi) {
+            return named(mpi, datatype);
+        }
+        let inner: Result<Vec<Datatype>> =
+            self.types.iter().map(|&inner| decode(mpi, inner)).collect();
+        for &inner in &self.types {
+            if !is_predefined(mpi, inner).unwrap_or(true) {
+                let mut inner = inner;
+                // SAFETY: `get_contents` gave this reference to the caller.
+                unsafe { (mpi.call.Type_free)(&mut inner) };
+            }
+        }
+        self.combine(mpi, &inner?)
+    }
+
+    fn combine(&self, mpi: &Mpi, inner: &[Datatype]) -> Result<Datatype> {
+        let abi = mpi.abi;
+        let mut numbers = Numbers::new(self);
+        let old = || inner.first().ok_or_else(|| invalid("a datatype made of nothing"));
+        match self.combiner {
+            it if it == abi.combiner_dup => Ok(old()?.clone()),
+            it if it == abi.combiner_contiguous => Datatype::contiguous(numbers.count()?, old()?),
+            it if it == abi.combiner_vector => {
+                let (count, len) = (numbers.count()?, numbers.count()?);
+                Datatype::vector(count, len, numbers.number()?, old()?)
+            }
+            it if it == abi.combiner_hvector => {
+                let (count, len) = (numbers.count()?, numbers.count()?);
+                Datatype::hvector(count, len, numbers.address()?, old()?)
+            }
+            it if it == abi.combiner_indexed => {
+                let count = numbers.count()?;
+                let lens = numbers.counts(count)?;
+                Datatype::indexed(&lens, &numbers.numbers(count)?, old()?)
+            }
+            it if it == abi.combiner_hindexed => {
+                let count = numbers.count()?;
+                let lens = numbers.counts(count)?;
+                Datatype::hindexed(&lens, &numbers.addresses(count)?, old()?)
+            }
+            it if it == abi.combiner_indexed_block => {
+                let (count, len) = (numbers.count()?, numbers.count()?);
+                Datatype::indexed_block(len, &numbers.numbers(count)?, old()?)
+            }
+            it if it == abi.combiner_hindexed_block => {
+                let (count, len) = (numbers.count()?, numbers.count()?);
+                Datatype::hindexed_block(len, &numbers.addresses(count)?, old()?)
+            }
+            it if it == abi.combiner_struct => {
+                let count = numbers.count()?;
+                let lens = numbers.counts(count)?;
+                let places = numbers.addresses(count)?;
+                let fields: Vec<Field> = lens
+                    .into_iter()
+                    .zip(places)
+                    .zip(inner)
+                    .map(|((block_len, displacement), datatype)| Field {
+                        block_len,
+                        displacement,
+                        datatype: datatype.clone(),
+                    })
+                    .collect();
+                Datatype::structure(&fields)
+            }
+            it if it == abi.combiner_subarray => self.subarray(mpi, old()?),
+            it if it == abi.combiner_darray => self.darray(mpi, old()?),
+            it if it == abi.combiner_resized => {
+                let (lower, extent) = (numbers.address()?, numbers.address()?);
+                Datatype::resized(lower, extent, old()?)
+            }
+            other => Err(invalid(&format!("a datatype of the unknown kind {other}"))),
+        }
+    }
+
+    fn order(&self, mpi: &Mpi, order: i64) -> Order {
+        match order == mpi.abi.order_fortran {
+            true => Order::Fortran,
+            false => Order::C,
+        }
+    }
+
+    fn subarray(&self, mpi: &Mpi, old: &Datatype) -> Result<Datatype> {
+        let mut integers = List::new(&self.integers);
+        let dimensions = integers.count()?;
+        let mut large = List::new(&self.counts);
+        let lists = if self.counts.is_empty() { &mut integers } else { &mut large };
+        let sizes = lists.counts(dimensions)?;
+        let subsizes = lists.counts(dimensions)?;
+        let starts = lists.counts(dimensions)?;
+        let order = self.order(mpi, integers.number()?);
+        Datatype::subarray(&sizes, &subsizes, &starts, order, old)
+    }
+
+    fn darray(&self, mpi: &Mpi, old: &Datatype) -> Result<Datatype> {
+        let abi = mpi.abi;
+        let mut integers = List::new(&self.integers);
+        let (size, rank) = (integers.count()?, integers.count()?);
+        let dimensions = integers.count()?;
+        let sizes = match self.counts.is_empty() {
+            true => integers.counts(dimensions)?,
+            false => List::new(&self.counts).counts(dimensions)?,
+        };
+        let distributions = integers.numbers(dimensions)?;
+        let arguments = integers.numbers(dimensions)?;
+        let processes = integers.counts(dimensions)?;
+        let order = self.order(mpi, integers.number()?);
+        let small = |value: u64| u32::try_from(value).map_err(|_| invalid("a darray too large"));
+        let mut described = Vec::new();
+        for index in 0..sizes.len() {
+            let distribution = match distributions[index] {
+                it if it == abi.distribute_block => Distribution::Block,
+                it if it == abi.distribute_cyclic => Distribution::Cyclic,
+                _ => Distribution::None,
+            };
+            let argument = (arguments[index] != abi.distribute_dflt_darg)
+                .then(|| u64::try_from(arguments[index]).unwrap_or(0));
+            described.push(DarrayDimension {
+                size: sizes[index],
+                distribution,
+                argument,
+                processes: small(processes[index])?,
+            });
+        }
+        let darray =
+            Darray { size: small(size)?, rank: small(rank)?, dimensions: described, order };
+        Datatype::darray(&darray, old)
+    }
+}
+
+struct Envelope {
+    combiner: i64,
+    /// Integers, addresses, large counts, types.
+    lens: [usize; 4],
+}
+
+fn handles(bytes: &[u8], size: usize) -> Vec<usize> {
+    let read = |handle: &[u8]| {
+        let mut whole = [0u8; 8];
+        whole[..handle.len()].copy_from_slice(handle);
+        usize::from_ne_bytes(whole)
+    };
+    bytes.chunks_exact(size).map(read).collect()
+}
+
+/// Numbers of a type in the order in which its constructor took them.
+struct List<'a> {
+    rest: &'a [i64],
+}
+
+impl<'a> List<'a> {
+    fn new(list: &'a [i64]) -> List<'a> {
+        List { rest: list }
+    }
+
+    fn numbers(&mut self, count: u64) -> Result<Vec<i64>> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let (taken, rest) =
+            self.rest.split_at_checked(count).ok_or_else(|| invalid("a datatype cut short"))?;
+        self.rest = rest;
+        Ok(taken.to_vec())
+    }
+
+    fn number(&mut self) -> Result<i64> {
+        Ok(self.numbers(1)?[0])
+    }
+
+    fn counts(&mut self, count: u64) -> Result<Vec<u64>> {
+        let positive = |&number: &i64| {
+            u64::try_from(number).map_err(|_| invalid("a datatype with a negative count"))
+        };
+        self.numbers(count)?.iter().map(positive).collect()
+    }
+
+    fn count(&mut self) -> Result<u64> {
+        Ok(self.counts(1)?[0])
+    }
+}
+
+/// Counts and displacements, wherever the library keeps them: integers and addresses, or large
+/// counts for both.
+struct Numbers<'a> {
+    plain: List<'a>,
+    addresses: List<'a>,
+    large: bool,
+}
+
+impl<'a> Numbers<'a> {
+    fn new(contents: &'a Contents) -> Numbers<'a> {
+        let large = !contents.counts.is_empty();
+        let plain = if large { &contents.counts } else { &contents.integers };
+        Numbers { plain: List::new(plain), addresses: List::new(&contents.addresses), large }
+    }
+
+    fn count(&mut self) -> Result<u64> {
+        self.plain.count()
+    }
+
+    fn counts(&mut self, count: u64) -> Result<Vec<u64>> {
+        self.plain.counts(count)
+    }
+
+    fn number(&mut self) -> Result<i64> {
+        self.plain.number()
+    }
+
+    fn numbers(&mut self, count: u64) -> Result<Vec<i64>> {
+        self.plain.numbers(count)
+    }
+
+    fn address(&mut self) -> Result<i64> {
+        Ok(self.addresses(1)?[0])
+    }
+
+    fn addresses(&mut self, count: u64) -> Result<Vec<i64>> {
+        match self.large {
+            true => self.plain.numbers(count),
+            false => self.addresses.numbers(count),
+        }
+    }
+}
+
+/// A predefined type, by its name.
+fn named(mpi: &Mpi, datatype: usize) -> Result<Datatype> {
+    let mut room = [0u8; 1024];
+    let mut len = 0;
+    // SAFETY: the room is larger than any MPI_MAX_OBJECT_NAME.
+    let code =
+        unsafe { (mpi.call.Type_get_name)(datatype, room.as_mut_ptr().cast::<c_char>(), &mut len) };
+    let name = CStr::from_bytes_until_nul(&room).unwrap_or_default().to_string_lossy();
+    if code != 0 {
+        return Err(failed("MPI_Type_get_name", code));
+    }
+    let mut size = 0;
+    // SAFETY: the place for the answer is valid.
+    unsafe { (mpi.call.Type_size_x)(datatype, &mut size) };
+    let size = u64::try_from(size).unwrap_or(0);
+    let pair = |first: Element, place: i64| {
+        let field = |displacement, element| Field {
+            block_len: 1,
+            displacement,
+            datatype: Datatype::element(element),
+        };
+        Datatype::structure(&[field(0, first), field(place, Element::I32)])
+    };
+    let twice = |element| Datatype::contiguous(2, &Datatype::element(element));
+    match name.as_ref() {
+        "MPI_FLOAT_INT" => pair(Element::F32, 4),
+        "MPI_DOUBLE_INT" => pair(Element::F64, 8),
+        "MPI_LONG_INT" => pair(Element::Long, 8),
+        "MPI_SHORT_INT" => pair(Element::I16, 4),
+        "MPI_LONG_DOUBLE_INT" => pair(Element::LongDouble, 16),
+        "MPI_2INT" | "MPI_2INTEGER" => twice(Element::I32),
+        "MPI_2REAL" => twice(Element::F32),
+        "MPI_2DOUBLE_PRECISION" => twice(Element::F64),
+        name => simple(name, size),
+    }
+}
+
+/// A predefined type without holes: an element, or several of one kind.
+fn simple(name: &str, size: u64) -> Result<Datatype> {
+    let complex = name.contains("COMPLEX");
+    let element = match name {
+        "MPI_BYTE" | "MPI_PACKED" | "MPI_CHAR" | "MPI_CHARACTER" | "MPI_SIGNED_CHAR"
+        | "MPI_UNSIGNED_CHAR" => Some(Element::Byte),
+        "MPI_LONG" => Some(Element::Long),
+        "MPI_UNSIGNED_LONG" => Some(Element::UnsignedLong),
+        "MPI_WCHAR" => Some(Element::WideChar),
+        "MPI_LONG_DOUBLE" => Some(Element::LongDouble),
+        _ => by_size(if complex { size / 2 } else { size }),
+    };
+    match element {
+        Some(element) if complex => Datatype::contiguous(2, &Datatype::element(element)),
+        Some(element) if element.size() == size => Ok(Datatype::element(element)),
+        _ => Datatype::contiguous(size, &Datatype::byte()),
+    }
+}
+
+fn by_size(size: u64) -> Option<Element> {
+    Some(match size {
+        1 => Element::Byte,
+        2 => Element::U16,
+        4 => Element::U32,
+        8 => Element::U64,
+        16 => Element::LongDouble,
+        _ => return None,
+    })
+}
+
+/// The type with the bounds that the library gives it.
+fn with_bounds(mpi: &Mpi, datatype: usize, decoded: Datatype) -> Result<Datatype> {
+    let (mut lower, mut extent) = (0, 0);
+    // SAFETY: the places for answers are valid.
+    let code = unsafe { (mpi.call.Type_get_extent_x)(datatype, &mut lower, &mut extent) };
+    if code != 0 {
+        return Err(failed("MPI_Type_get_extent_x", code));
+    }
+    match (decoded.lower_bound(), decoded.extent()) == (lower, extent) {
+        true => Ok(decoded),
+        false => Datatype::resized(lower, extent, &decoded),
+    }
+}
+
+/// Predefined types by handle; they live as long as the process.
+fn predefined() -> &'static Mutex<HashMap<usize, Datatype>> {
+    static PREDEFINED: OnceLock<Mutex<HashMap<usize, Datatype>>> = OnceLock::new();
+    PREDEFINED.get_or_init(Mutex::default)
+}
+
+fn cached(mpi: &'static Mpi, datatype: usize) -> Option<Datatype> {
+    let known = predefined().lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = known.get(&datatype) {
+        return Some(known.clone());
+    }
+    drop(known);
+    let key = keyval(mpi)?;
+    let (mut value, mut found) = (ptr::null_mut::<c_void>(), 0);
+    // SAFETY: the places for answers are valid; the key is this library's own.
+    let code =
+        unsafe { (mpi.call.Type_get_attr)(datatype, key, (&raw mut value).cast(), &mut found) };
+    if code != 0 || found == 0 || value.is_null() {
+        return None;
+    }
+    // SAFETY: values under this key are boxed datatypes (`keep`), freed with their MPI type.
+    Some(unsafe { &*value.cast::<Datatype>() }.clone())
+}
+
+fn keep(mpi: &'static Mpi, datatype: usize, contents: &Contents, decoded: &Datatype) {
+    if contents.is_predefined(mpi) {
+        let mut known = predefined().lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(datatype, decoded.clone());
+        return;
+    }
+    if let Some(key) = keyval(mpi) {
+        let value = Box::into_raw(Box::new(decoded.clone()));
+        // SAFETY: the key is this library's own; `forget` frees the value.
+        let code = unsafe { (mpi.call.Type_set_attr)(datatype, key, value.cast()) };
+        if code != 0 {
+            // SAFETY: nobody else has got the value.
+            drop(unsafe { Box::from_raw(value) });
+        }
+    }
+}
+
+/// The attribute under which decoded types are kept.
+fn keyval(mpi: &'static Mpi) -> Option<c_int> {
+    static KEY: OnceLock<Option<c_int>> = OnceLock::new();
+    *KEY.get_or_init(|| {
+        type Copy = unsafe extern "C" fn(
+            usize,
+            c_int,
+            *mut c_void,
+            *mut c_void,
+            *mut c_void,
+            *mut c_int,
+        ) -> c_int;
+        type Delete = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+        let (copy, delete): (Copy, Delete) = (copy_nothing, forget);
+        let mut key = 0;
+        // SAFETY: the callbacks have the signatures of MPI's.
+        let code = unsafe {
+            (mpi.call.Type_create_keyval)(copy as usize, delete as usize, &mut key, ptr::null_mut())
+        };
+        (code == 0).then_some(key)
+    })
+}
+
+/// A duplicate of a type is decoded anew.
+unsafe extern "C" fn copy_nothing(
+    _datatype: usize,
+    _key: c_int,
+    _extra: *mut c_void,
+    _value: *mut c_void,
+    _copy: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: MPI passes a valid place.
+    unsafe { flag.write(0) };
+    0
+}
+
+unsafe extern "C" fn forget(
+    _datatype: usize,
+    _key: c_int,
+    value: *mut c_void,
+    _extra: *mut c_void,
+) -> c_int {
+    if !value.is_null() {
+        // SAFETY: the value is one that `keep` boxed, and MPI gives it back once.
+        drop(unsafe { Box::from_raw(value.cast::<Datatype>()) });
+    }
+    0
+}

@@ -1,0 +1,564 @@
+//! Open, close, views, sizes, hints: what is not data access.
+
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::io::SeekFrom;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use pario::{Datatype, Error, ErrorClass, File, HintSet, Representation, Result, View};
+
+use super::errors;
+use super::files::{self, FileState, OpenFile};
+use super::{get_handle, put_handle};
+use crate::binding::Mpi;
+use crate::comm::MpiCommunicator;
+use crate::datatype;
+
+fn argument(text: impl Into<String>) -> Error {
+    Error::new(ErrorClass::Arg, text)
+}
+
+fn positive(value: i64, what: &str) -> Result<u64> {
+    u64::try_from(value).map_err(|_| argument(format!("{what} of {value} is negative")))
+}
+
+/// A string of the program.
+///
+/// # Safety
+/// `text` is null or a valid C string.
+unsafe fn string<'a>(text: *const c_char) -> Result<&'a CStr> {
+    if text.is_null() {
+        return Err(argument("a string is a null pointer"));
+    }
+    // SAFETY: the caller says so.
+    Ok(unsafe { CStr::from_ptr(text) })
+}
+
+fn path(name: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(name.to_bytes()))
+}
+
+/// The hints of an info object.
+fn hints(mpi: &Mpi, info: usize) -> HintSet {
+    let mut hints = HintSet::new();
+    if info == mpi.handle(mpi.abi.info_null) {
+        return hints;
+    }
+    let mut count = 0;
+    // SAFETY: the program passes an info object; all places for answers are large enough.
+    unsafe { (mpi.call.Info_get_nkeys)(info, &mut count) };
+    for index in 0..count {
+        let (mut key, mut value) = ([0u8; 1024], vec![0u8; 4096]);
+        let mut found = 0;
+        let len = c_int::try_from(mpi.abi.max_info_val).unwrap_or(256).min(4095);
+        // SAFETY: as above.
+        unsafe {
+            (mpi.call.Info_get_nthkey)(info, index, key.as_mut_ptr().cast());
+            let key = key.as_ptr().cast();
+            (mpi.call.Info_get)(info, key, len, value.as_mut_ptr().cast(), &mut found);
+        }
+        let text = |bytes: &[u8]| {
+            let text = CStr::from_bytes_until_nul(bytes).unwrap_or_default();
+            text.to_string_lossy().into_owned()
+        };
+        if found != 0 {
+            hints = hints.with(text(&key), text(&value));
+        }
+    }
+    hints
+}
+
+/// The bits of an access mode that a program gave.
+fn has(amode: c_int, bit: i64) -> bool {
+    i64::from(amode) & bit != 0
+}
+
+/// MPI_File_open.
+///
+/// # Safety
+/// The arguments are those of the MPI call.
+pub(super) unsafe fn open(
+    mpi: &'static Mpi,
+    comm: usize,
+    name: *const c_char,
+    amode: c_int,
+    info: usize,
+    out: *mut usize,
+) -> c_int {
+    if out.is_null() {
+        return errors::raise(mpi, None, &argument("open: no place for the handle"));
+    }
+    // SAFETY: the program passes room for a file handle, which has 8 bytes in every ABI.
+    unsafe { out.write(files::null(mpi)) };
+    // SAFETY: passed on from the caller.
+    match unsafe { open_file(mpi, comm, name, amode, info) } {
+        Ok(handle) => {
+            // SAFETY: as above.
+            unsafe { out.write(handle) };
+            0
+        }
+        Err(error) => errors::raise(mpi, None, &error),
+    }
+}
+
+unsafe fn open_file(
+    mpi: &'static Mpi,
+    comm: usize,
+    name: *const c_char,
+    amode: c_int,
+    info: usize,
+) -> Result<usize> {
+    let abi = mpi.abi;
+    if comm == mpi.handle(abi.comm_null) {
+        return Err(Error::new(ErrorClass::Arg, "open: the communicator is MPI_COMM_NULL"));
+    }
+    let mut inter = 0;
+    // SAFETY: the program passes a communicator.
+    unsafe { (mpi.call.Comm_test_inter)(comm, &mut inter) };
+    if inter != 0 {
+        return Err(Error::new(ErrorClass::Arg, "open: files need an intracommunicator"));
+    }
+    // SAFETY: the program passes a string.
+    let name = unsafe { string(name) }?;
+    let communicator = MpiCommunicator::borrow(mpi, comm)?;
+    let modes = [abi.mode_rdonly, abi.mode_wronly, abi.mode_rdwr];
+    let accesses = modes.iter().filter(|&&bit| has(amode, bit)).count();
+    let (read, write) = (
+        has(amode, abi.mode_rdonly) || has(amode, abi.mode_rdwr),
+        has(amode, abi.mode_wronly) || has(amode, abi.mode_rdwr),
+    );
+    let mut options = File::options()
+        .read(read && accesses == 1)
+        .write(write && accesses == 1)
+        .create(has(amode, abi.mode_create))
+        .exclusive(has(amode, abi.mode_excl))
+        .append(has(amode, abi.mode_append))
+        .sequential(has(amode, abi.mode_sequential))
+        .delete_on_close(has(amode, abi.mode_delete_on_close))
+        .unique_open(has(amode, abi.mode_unique_open));
+    for (key, value) in hints(mpi, info).iter() {
+        options = options.hint(key, value);
+    }
+    let file = options.open(&communicator, path(name))?;
+    let mut group = 0;
+    // SAFETY: the communicator is valid.
+    unsafe { (mpi.call.Comm_group)(comm, &mut group) };
+    let byte = mpi.handle(abi.byte);
+    let handler = errors::default_handler(mpi);
+    errors::take_reference(handler);
+    let state = FileState {
+        etype: byte,
+        filetype: byte,
+        representation: "native".into(),
+        handler,
+        split: None,
+    };
+    Ok(files::insert(|handle| OpenFile {
+        mpi,
+        file,
+        amode,
+        group,
+        state: Mutex::new(state),
+        handle,
+    }))
+}
+
+/// MPI_File_close.
+///
+/// # Safety
+/// `place` holds a file handle.
+pub(super) unsafe fn close(mpi: &'static Mpi, place: *mut usize) -> c_int {
+    if place.is_null() {
+        return errors::raise(mpi, None, &argument("close: no file handle"));
+    }
+    // SAFETY: the program passes a handle.
+    let handle = unsafe { place.read() };
+    let open = match files::remove(handle) {
+        Ok(open) => open,
+        Err(error) => return errors::raise(mpi, None, &error),
+    };
+    // SAFETY: as above.
+    unsafe { place.write(files::null(mpi)) };
+    let Some(mut open) = Arc::into_inner(open) else {
+        let text = "close: another thread uses the file, or a non-blocking call has not ended";
+        return errors::raise(mpi, None, &Error::new(ErrorClass::FileInUse, text));
+    };
+    // SAFETY: the group is this file's own.
+    unsafe { (mpi.call.Group_free)(&mut open.group) };
+    let (etype, filetype, handler) = {
+        let state = open.state();
+        (state.etype, state.filetype, state.handler)
+    };
+    free_type(mpi, etype);
+    free_type(mpi, filetype);
+    let closed = open.file.close();
+    let code = match &closed {
+        Ok(()) => 0,
+        Err(error) => {
+            let code = errors::code(mpi, error);
+            errors::call(mpi, handle, handler, code, Some(error));
+            code
+        }
+    };
+    errors::drop_reference(mpi, handler);
+    code
+}
+
+/// MPI_File_delete.
+///
+/// # Safety
+/// The arguments are those of the MPI call.
+pub(super) unsafe fn delete(mpi: &'static Mpi, name: *const c_char) -> c_int {
+    // SAFETY: passed on from the caller.
+    let deleted = unsafe { string(name) }.and_then(|name| File::delete(path(name)));
+    deleted.map_or_else(|error| errors::raise(mpi, None, &error), |()| 0)
+}
+
+/// A type that a view keeps: predefined ones as they are, others as a duplicate.
+fn own_type(mpi: &'static Mpi, handle: usize) -> Result<usize> {
+    if datatype::is_predefined(mpi, handle)? {
+        return Ok(handle);
+    }
+    let mut duplicate = 0;
+    // SAFETY: the type is valid, since its envelope could be read.
+    let code = unsafe { (mpi.call.Type_dup)(handle, &mut duplicate) };
+    match code {
+        0 => Ok(duplicate),
+        code => Err(Error::new(ErrorClass::Type, format!("MPI_Type_dup failed with {code}"))),
+    }
+}
+
+fn free_type(mpi: &'static Mpi, mut handle: usize) {
+    if !datatype::is_predefined(mpi, handle).unwrap_or(true) {
+        // SAFETY: the type is a duplicate of this file's own.
+        unsafe { (mpi.call.Type_free)(&mut handle) };
+    }
+}
+
+/// MPI_File_set_view.
+///
+/// # Safety
+/// The arguments are those of the MPI call.
+pub(super) unsafe fn set_view(
+    mpi: &'static Mpi,
+    handle: usize,
+    displacement: i64,
+    types: (usize, usize),
+    representation: *const c_char,
+    info: usize,
+) -> c_int {
+    files::with(mpi, handle, |open| {
+        // SAFETY: passed on from the caller.
+        let view = unsafe { describe(open, displacement, types, representation) };
+        open.file.try_set_view(view.as_ref().map(|(view, _)| view).map_err(Clone::clone))?;
+        let (_, name) = view?;
+        let (etype, filetype) = (own_type(mpi, types.0)?, own_type(mpi, types.1)?);
+        let old = {
+            let mut state = open.state();
+            let old = (state.etype, state.filetype);
+            (state.etype, state.filetype, state.representation) = (etype, filetype, name);
+            old
+        };
+        free_type(mpi, old.0);
+        free_type(mpi, old.1);
+        let given = hints(mpi, info);
+        match given.iter().next() {
+            Some(_) => open.file.set_hints(&given),
+            None => Ok(()),
+        }
+    })
+}
+
+/// The view that a program describes, and the name of its representation.
+unsafe fn describe(
+    open: &OpenFile,
+    displacement: i64,
+    types: (usize, usize),
+    representation: *const c_char,
+) -> Result<(View, String)> {
+    let mpi = open.mpi;
+    let displacement = match displacement == mpi.abi.displacement_current {
+        true if open.file.mode().sequential => {
+            open.file.byte_offset(open.file.position_shared()?)?
+        }
+        true => return Err(argument("set_view: MPI_DISPLACEMENT_CURRENT needs a sequential file")),
+        false => positive(displacement, "set_view: a displacement")?,
+    };
+    let (etype, filetype) = (datatype::decode(mpi, types.0)?, datatype::decode(mpi, types.1)?);
+    // SAFETY: passed on from the caller.
+    let name = unsafe { string(representation) }?.to_string_lossy().into_owned();
+    let representation: Representation = name.parse()?;
+    let view = View::new(displacement, &etype, &filetype).with_representation(representation);
+    Ok((view, name))
+}
+
+/// MPI_File_get_view.
+///
+/// # Safety
+/// The arguments are those of the MPI call.
+pub(super) unsafe fn get_view(
+    mpi: &'static Mpi,
+    handle: usize,
+    displacement: *mut i64,
+    types: (*mut c_void, *mut c_void),
+    representation: *mut c_char,
+) -> c_int {
+    files::with(mpi, handle, |open| {
+        let view = open.file.view();
+        let (etype, filetype, name) = {
+            let state = open.state();
+            (state.etype, state.filetype, state.representation.clone())
+        };
+        let (etype, filetype) = (own_type(mpi, etype)?, own_type(mpi, filetype)?);
+        let name = CString::new(name).unwrap_or_default();
+        // SAFETY: the program passes room for all of them; names of representations are shorter
+        // than MPI_MAX_DATAREP_STRING.
+        unsafe {
+            write_to(displacement, i64::try_from(view.displacement()).unwrap_or(i64::MAX));
+            put_handle(mpi, types.0, etype);
+            put_handle(mpi, types.1, filetype);
+            if !representation.is_null() {
+                let bytes = name.as_bytes_with_nul();
+                bytes.as_ptr().copy_to_nonoverlapping(representation.cast(), bytes.len());
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Writes to a place that a program gave.
+///
+/// # Safety
+/// `place` is null or valid.
+pub(super) unsafe fn write_to<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: the caller says so.
+        unsafe { place.write(value) };
+    }
+}
+
+/// A call that gives one number.
+///
+/// # Safety
+/// `place` is null or valid.
+pub(super) unsafe fn number<T>(
+    mpi: &'static Mpi,
+    handle: usize,
+    place: *mut T,
+    ask: impl FnOnce(&OpenFile) -> Result<T>,
+) -> c_int {
+    files::with(mpi, handle, |open| {
+        let value = ask(open)?;
+        // SAFETY: passed on from the caller.
+        unsafe { write_to(place, value) };
+        Ok(())
+    })
+}
+
+pub(super) fn offset(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// MPI_File_set_size and MPI_File_preallocate.
+pub(super) fn resize(mpi: &'static Mpi, handle: usize, bytes: i64, preallocate: bool) -> c_int {
+    files::with(mpi, handle, |open| {
+        let bytes = positive(bytes, "a size")?;
+        match preallocate {
+            true => open.file.preallocate(bytes),
+            false => open.file.set_size(bytes),
+        }
+    })
+}
+
+/// Where a seek goes.
+fn seek_from(mpi: &Mpi, offset: i64, whence: c_int) -> Result<SeekFrom> {
+    let abi = mpi.abi;
+    match i64::from(whence) {
+        it if it == abi.seek_set => Ok(SeekFrom::Start(positive(offset, "seek: an offset")?)),
+        it if it == abi.seek_cur => Ok(SeekFrom::Current(offset)),
+        it if it == abi.seek_end => Ok(SeekFrom::End(offset)),
+        other => Err(argument(format!("seek: {other} is none of MPI_SEEK_SET, _CUR and _END"))),
+    }
+}
+
+/// MPI_File_seek and MPI_File_seek_shared.
+pub(super) fn seek(
+    mpi: &'static Mpi,
+    handle: usize,
+    offset: i64,
+    whence: c_int,
+    shared: bool,
+) -> c_int {
+    files::with(mpi, handle, |open| {
+        let to = seek_from(mpi, offset, whence)?;
+        match shared {
+            true => open.file.seek_shared(to).map(|_| ()),
+            false => open.file.seek(to).map(|_| ()),
+        }
+    })
+}
+
+/// MPI_File_get_group.
+///
+/// # Safety
+/// The arguments are those of the MPI call.
+pub(super) unsafe fn get_group(mpi: &'static Mpi, handle: usize, place: *mut c_void) -> c_int {
+    files::with(mpi, handle, |open| {
+        let mut group = 0;
+        // SAFETY: excluding nobody makes a copy; the program passes room for a group.
+        unsafe {
+            (mpi.call.Group_excl)(open.group, 0, std::ptr::null(), &mut group);
+            put_handle(mpi, place, group);
+        }
+        Ok(())
+    })
+}
+
+/// MPI_File_get_info.
+///
+/// # Safety
+/// The arguments are those of the MPI call.
+pub(super) unsafe fn get_info(mpi: &'static Mpi, handle: usize, place: *mut c_void) -> c_int {
+    files::with(mpi, handle, |open| {
+        let mut info = 0;
+        // SAFETY: the strings are valid; the program passes room for an info object.
+        unsafe {
+            (mpi.call.Info_create)(&mut info);
+            for hint in &open.file.hints().effective {
+                let (key, value) = (CString::new(hint.name), CString::new(&*hint.value));
+                if let (Ok(key), Ok(value)) = (key, value) {
+                    (mpi.call.Info_set)(info, key.as_ptr(), value.as_ptr());
+                }
+            }
+            put_handle(mpi, place, info);
+        }
+        Ok(())
+    })
+}
+
+/// MPI_File_set_info.
+pub(super) fn set_info(mpi: &'static Mpi, handle: usize, info: usize) -> c_int {
+    files::with(mpi, handle, |open| open.file.set_hints(&hints(mpi, info)))
+}
+
+/// MPI_File_get_type_extent: the extent in the file's representation.
+pub(super) fn type_extent(open: &OpenFile, handle: usize) -> Result<i64> {
+    let datatype: Datatype = datatype::decode(open.mpi, handle)?;
+    match open.file.view().representation() {
+        Representation::External32 => datatype.external_extent(),
+        _ => Ok(datatype.extent()),
+    }
+}
+
+/// MPI_File_set_errhandler.
+pub(super) fn set_errhandler(mpi: &'static Mpi, handle: usize, handler: usize) -> c_int {
+    if handle == files::null(mpi) {
+        errors::set_default_handler(mpi, handler);
+        return 0;
+    }
+    files::with(mpi, handle, |open| {
+        errors::take_reference(handler);
+        let old = std::mem::replace(&mut open.state().handler, handler);
+        errors::drop_reference(mpi, old);
+        Ok(())
+    })
+}
+
+/// MPI_File_get_errhandler.
+///
+/// # Safety
+/// The arguments are those of the MPI call.
+pub(super) unsafe fn get_errhandler(mpi: &'static Mpi, handle: usize, place: *mut c_void) -> c_int {
+    let handler = match handle == files::null(mpi) {
+        true => errors::default_handler(mpi),
+        false => match files::get(handle) {
+            Ok(open) => open.handler(),
+            Err(error) => return errors::raise(mpi, None, &error),
+        },
+    };
+    // The program frees what it gets.
+    errors::take_reference(handler);
+    // SAFETY: the program passes room for a handler.
+    unsafe { put_handle(mpi, place, handler) };
+    0
+}
+
+/// MPI_File_create_errhandler.
+///
+/// # Safety
+/// The arguments are those of the MPI call.
+pub(super) unsafe fn create_errhandler(
+    mpi: &'static Mpi,
+    callback: usize,
+    place: *mut c_void,
+) -> c_int {
+    match errors::create(mpi, callback) {
+        Ok(handler) => {
+            // SAFETY: the program passes room for a handler.
+            unsafe { put_handle(mpi, place, handler) };
+            0
+        }
+        Err(code) => code,
+    }
+}
+
+/// MPI_File_call_errhandler.
+pub(super) fn call_errhandler(mpi: &'static Mpi, handle: usize, code: c_int) -> c_int {
+    let handler = match handle == files::null(mpi) {
+        true => errors::default_handler(mpi),
+        false => match files::get(handle) {
+            Ok(open) => open.handler(),
+            Err(error) => return errors::raise(mpi, None, &error),
+        },
+    };
+    errors::call(mpi, handle, handler, code, None);
+    0
+}
+
+/// MPI_Errhandler_free.
+///
+/// # Safety
+/// `place` holds an error handler.
+pub(super) unsafe fn errhandler_free(mpi: &'static Mpi, place: *mut c_void) -> c_int {
+    if place.is_null() {
+        return errors::raise(mpi, None, &argument("MPI_Errhandler_free: no handler"));
+    }
+    // SAFETY: passed on from the caller.
+    let _ = unsafe { get_handle(mpi, place) };
+    // SAFETY: passed on from the caller.
+    unsafe { errors::free_handler(mpi, place) }
+}
+
+/// MPI_File_get_position: sequential files have no individual pointer.
+pub(super) fn position(open: &OpenFile) -> Result<i64> {
+    if open.file.mode().sequential {
+        let text = "get_position: a sequential file has a shared file pointer only";
+        return Err(Error::new(ErrorClass::UnsupportedOperation, text));
+    }
+    Ok(offset(open.file.position()))
+}
+
+/// MPI_File_get_byte_offset.
+pub(super) fn byte_offset(open: &OpenFile, position: i64) -> Result<i64> {
+    let position = positive(position, "get_byte_offset: an offset")?;
+    open.file.byte_offset(position).map(offset)
+}
+
+/// MPI_Register_datarep.
+///
+/// # Safety
+/// The arguments are those of the MPI call.
+pub(super) unsafe fn register_datarep(
+    mpi: &'static Mpi,
+    name: *const c_char,
+    _read: usize,
+    _write: usize,
+    _extent: usize,
+) -> c_int {
+    // SAFETY: passed on from the caller.
+    let registered = unsafe { string(name) }.and_then(|_| {
+        Err(Error::new(ErrorClass::UnsupportedDatarep, "no user-defined representations yet"))
+    });
+    registered.map_or_else(|error: Error| errors::raise(mpi, None, &error), |()| 0)
+}

@@ -1,0 +1,143 @@
+//! The drop-in: MPI's own names (MPI-4.1, chapter 14), served by pario.
+//!
+//! | file | concept |
+//! | --- | --- |
+//! | `entries` | every `MPI_File_*` and `PMPI_File_*`, one line each |
+//! | `files` | open files and their handles |
+//! | `manage` | open, close, views, sizes, hints: what is not data access |
+//! | `transfer` | reads and writes |
+//! | `requests` | non-blocking calls as requests of the MPI library |
+//! | `errors` | error classes, codes, strings and handlers |
+//!
+//! Every entry point goes through [`enter`]: it finds the MPI library, counts the call, and lets no
+//! panic out.
+
+mod entries;
+mod errors;
+mod files;
+mod manage;
+mod requests;
+mod transfer;
+
+use std::ffi::{CStr, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::binding::Mpi;
+use crate::environment;
+
+static SERVED: AtomicU64 = AtomicU64::new(0);
+
+/// What an entry point returns when there is no MPI to say it better: a failure.
+const FAILURE: c_int = 1;
+
+/// Runs an entry point: passes it on if pario is switched off, otherwise serves it.
+fn enter(
+    name: &'static CStr,
+    pass_on: impl FnOnce(*mut c_void) -> c_int,
+    serve: impl FnOnce(&'static Mpi) -> c_int,
+) -> c_int {
+    let mpi = match Mpi::get() {
+        Ok(mpi) => mpi,
+        Err(reason) => {
+            eprintln!("pario: {}: {reason}", name.to_string_lossy());
+            return FAILURE;
+        }
+    };
+    if environment::is_disabled() {
+        return mpi.own_function(name).map_or(FAILURE, pass_on);
+    }
+    SERVED.fetch_add(1, Ordering::Relaxed);
+    watch_end(mpi);
+    let served = catch_unwind(AssertUnwindSafe(|| serve(mpi)));
+    served.unwrap_or_else(|_| c_int::try_from(mpi.abi.err_other).unwrap_or(FAILURE))
+}
+
+/// Arranges that something happens when MPI ends: an attribute of MPI_COMM_SELF is deleted then.
+fn watch_end(mpi: &'static Mpi) {
+    static WATCHED: OnceLock<()> = OnceLock::new();
+    WATCHED.get_or_init(|| {
+        if !environment::tells_count() || !mpi.is_active() {
+            return;
+        }
+        type Copy = unsafe extern "C" fn(
+            usize,
+            c_int,
+            *mut c_void,
+            *mut c_void,
+            *mut c_void,
+            *mut c_int,
+        ) -> c_int;
+        type Delete = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+        let (copy, delete): (Copy, Delete) = (copy_nothing, at_end);
+        let mut key = 0;
+        // SAFETY: the callbacks have the signatures of MPI's; the communicator is valid.
+        unsafe {
+            (mpi.call.Comm_create_keyval)(
+                copy as usize,
+                delete as usize,
+                &mut key,
+                ptr::null_mut(),
+            );
+            (mpi.call.Comm_set_attr)(mpi.handle(mpi.abi.comm_self), key, ptr::null_mut());
+        }
+    });
+}
+
+unsafe extern "C" fn copy_nothing(
+    _comm: usize,
+    _key: c_int,
+    _extra: *mut c_void,
+    _value: *mut c_void,
+    _copy: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: MPI passes a valid place.
+    unsafe { flag.write(0) };
+    0
+}
+
+unsafe extern "C" fn at_end(
+    _comm: usize,
+    _key: c_int,
+    _value: *mut c_void,
+    _extra: *mut c_void,
+) -> c_int {
+    // One write, so that the lines of several ranks do not mix.
+    let line = format!("pario-mpi: served {} calls\n", SERVED.load(Ordering::Relaxed));
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+    0
+}
+
+/// Writes a handle to memory of the program, which has room for one of its library's.
+///
+/// # Safety
+/// `place` is valid for a handle of the MPI library, or null.
+unsafe fn put_handle(mpi: &Mpi, place: *mut c_void, handle: usize) {
+    if place.is_null() {
+        return;
+    }
+    // SAFETY: handles have 4 or 8 bytes; the caller answers for the place.
+    unsafe {
+        match mpi.abi.handle_size {
+            4 => place.cast::<u32>().write(u32::try_from(handle & 0xffff_ffff).unwrap_or(0)),
+            _ => place.cast::<usize>().write(handle),
+        }
+    }
+}
+
+/// Reads a handle from memory of the program.
+///
+/// # Safety
+/// `place` holds a handle of the MPI library.
+unsafe fn get_handle(mpi: &Mpi, place: *const c_void) -> usize {
+    // SAFETY: as for `put_handle`.
+    unsafe {
+        match mpi.abi.handle_size {
+            4 => place.cast::<u32>().read() as usize,
+            _ => place.cast::<usize>().read(),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Reads and writes of the drop-in: one function for all of them.
+
+use std::ffi::{c_int, c_void};
+
+use pario::{Datatype, Error, ErrorClass, OwnedBuffer, Position, Result, Source, Status, Target};
+
+use super::errors;
+use super::files::{self, OpenFile};
+use super::requests::{Ending, Request};
+use crate::binding::Mpi;
+use crate::{datatype, progress};
+
+/// What kind of access.
+#[derive(Clone, Copy)]
+pub(super) struct Access {
+    pub(super) write: bool,
+    pub(super) collective: bool,
+    pub(super) place: Place,
+}
+
+/// Which position.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    At(i64),
+    Individual,
+    Shared,
+}
+
+/// The user's buffer, as MPI functions take it.
+#[derive(Clone, Copy)]
+pub(super) struct UserBuffer {
+    pub(super) address: *mut c_void,
+    pub(super) count: i64,
+    pub(super) datatype: usize,
+}
+
+/// A buffer of the program, which keeps it alive and leaves it alone until the call has ended; or
+/// what is wrong with it.
+struct Raw(Result<Memory>);
+
+struct Memory {
+    address: *mut u8,
+    count: u64,
+    datatype: Datatype,
+}
+
+// SAFETY: the address is only used by the call, on whatever thread carries it forward.
+unsafe impl Send for Memory {}
+
+impl OwnedBuffer for Raw {
+    fn source(&self) -> Result<Source<'_>> {
+        let memory = self.0.as_ref().map_err(Clone::clone)?;
+        // SAFETY: the program promises it, by the rules of MPI, until the call has ended.
+        unsafe { Source::from_raw(memory.address, memory.count, &memory.datatype) }
+    }
+
+    fn target(&mut self) -> Result<Target<'_>> {
+        let memory = self.0.as_ref().map_err(Clone::clone)?;
+        // SAFETY: as above.
+        unsafe { Target::from_raw(memory.address, memory.count, &memory.datatype) }
+    }
+}
+
+impl UserBuffer {
+    fn memory(&self, mpi: &'static Mpi) -> Result<Memory> {
+        let count = u64::try_from(self.count).map_err(|_| {
+            Error::new(ErrorClass::Count, format!("a count of {} is negative", self.count))
+        })?;
+        let datatype = datatype::decode(mpi, self.datatype)?;
+        let bytes = datatype.size().saturating_mul(count);
+        let bottom = self.address.addr() == mpi.abi.bottom;
+        if self.address.is_null() && !bottom && bytes > 0 {
+            return Err(Error::new(ErrorClass::Arg, "the buffer is a null pointer"));
+        }
+        Ok(Memory { address: self.address.cast(), count, datatype })
+    }
+}
+
+impl Place {
+    fn position(self) -> Result<Position> {
+        match self {
+            Place::At(offset) => match u64::try_from(offset) {
+                Ok(offset) => Ok(Position::At(offset)),
+                Err(_) => {
+                    let text = format!("an offset of {offset} is negative");
+                    Err(Error::new(ErrorClass::Arg, text))
+                }
+            },
+            Place::Individual => Ok(Position::Individual),
+            Place::Shared => Ok(Position::Shared),
+        }
+    }
+}
+
+/// Fills a status, unless the program ignores it.
+///
+/// # Safety
+/// `status` is a status of the library, or one of its ways to say that there is none.
+pub(super) unsafe fn set_status(mpi: &Mpi, status: *mut c_void, bytes: u64) {
+    if status.is_null() || status.addr() == mpi.abi.status_ignore {
+        return;
+    }
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    // SAFETY: the caller answers for the status.
+    unsafe {
+        (mpi.call.Status_set_elements_x)(status, mpi.handle(mpi.abi.byte), bytes);
+        (mpi.call.Status_set_cancelled)(status, 0);
+    }
+}
+
+/// The position and buffer of a call. What is wrong with either becomes the buffer's error, so that
+/// in a collective all ranks learn it and nobody waits.
+fn arguments(mpi: &'static Mpi, access: Access, buffer: UserBuffer) -> (Position, Raw) {
+    match access.place.position() {
+        Ok(position) => (position, Raw(buffer.memory(mpi))),
+        Err(error) => (Position::At(0), Raw(Err(error))),
+    }
+}
+
+/// Carries an access out and waits for it.
+fn blocking(open: &OpenFile, access: Access, buffer: UserBuffer) -> Result<Status> {
+    let file = &open.file;
+    let (position, mut raw) = arguments(open.mpi, access, buffer);
+    match (access.write, access.collective) {
+        (true, false) => file.write(position, raw.source()?),
+        (true, true) => file.try_write_all(position, raw.source()),
+        (false, false) => file.read(position, raw.target()?),
+        (false, true) => file.try_read_all(position, raw.target()),
+    }
+}
+
+/// How a call ended, for statuses: its code, after the file's handler was called, and its bytes.
+fn ending(open: &OpenFile, result: &Result<Status>) -> Ending {
+    match result {
+        Ok(status) => Ending { code: 0, bytes: status.bytes },
+        Err(error) => {
+            Ending { code: errors::raise(open.mpi, Some(open), error), bytes: error.moved() }
+        }
+    }
+}
+
+/// A blocking read or write.
+///
+/// # Safety
+/// The arguments are those of an MPI call.
+pub(super) unsafe fn transfer(
+    mpi: &'static Mpi,
+    handle: usize,
+    access: Access,
+    buffer: UserBuffer,
+    status: *mut c_void,
+) -> c_int {
+    let open = match files::get(handle) {
+        Ok(open) => open,
+        Err(error) => return errors::raise(mpi, None, &error),
+    };
+    let ending = ending(&open, &blocking(&open, access, buffer));
+    // SAFETY: passed on from the caller.
+    unsafe { set_status(mpi, status, ending.bytes) };
+    ending.code
+}
+
+/// A non-blocking read or write.
+///
+/// Independent ones are done at once. Collective ones go on in the background where the library has
+/// a global hook; elsewhere they are done at once too, each rank for itself, since a rank must not
+/// wait for others in a call that does not block.
+///
+/// # Safety
+/// The arguments are those of an MPI call.
+pub(super) unsafe fn start(
+    mpi: &'static Mpi,
+    handle: usize,
+    access: Access,
+    buffer: UserBuffer,
+    request: *mut c_void,
+) -> c_int {
+    let open = match files::get(handle) {
+        Ok(open) => open,
+        Err(error) => return errors::raise(mpi, None, &error),
+    };
+    let background =
+        access.collective && progress::has_global_hook(mpi) && open.file.communicator().size() > 1;
+    let mut ended = None;
+    if !background {
+        let alone = Access { collective: false, ..access };
+        let ending = ending(&open, &blocking(&open, alone, buffer));
+        if ending.code != 0 {
+            return ending.code;
+        }
+        ended = Some(ending);
+    }
+    let started = match Request::start(mpi) {
+        Ok(started) => started,
+        Err(code) => return code,
+    };
+    // SAFETY: the program passes room for a request.
+    unsafe { super::put_handle(mpi, request, started.handle()) };
+    match ended {
+        Some(ending) => started.complete(ending),
+        None => in_background(open, access, buffer, started),
+    }
+    0
+}
+
+/// Hands a collective over; its end completes the request.
+fn in_background(
+    open: std::sync::Arc<OpenFile>,
+    access: Access,
+    buffer: UserBuffer,
+    request: Request,
+) {
+    let mpi = open.mpi;
+    let (position, raw) = arguments(mpi, access, buffer);
+    let pending = match access.write {
+        true => open.file.iwrite_all(position, raw),
+        false => open.file.iread_all(position, raw),
+    };
+    progress::spawn(
+        mpi,
+        Box::pin(async move {
+            let (result, _) = pending.await;
+            let ending = ending(&open, &result);
+            request.complete(ending);
+        }),
+    );
+}
+
+/// The begin of a split collective. The standard lets it do all of the work.
+///
+/// # Safety
+/// The arguments are those of an MPI call.
+pub(super) unsafe fn begin(
+    mpi: &'static Mpi,
+    handle: usize,
+    name: &'static str,
+    access: Access,
+    buffer: UserBuffer,
+) -> c_int {
+    let open = match files::get(handle) {
+        Ok(open) => open,
+        Err(error) => return errors::raise(mpi, None, &error),
+    };
+    if open.state().split.is_some() {
+        let text = "a split collective is active on this file; end it before the next begins";
+        let error = Error::new(ErrorClass::UnsupportedOperation, text);
+        return errors::raise(mpi, Some(&open), &error);
+    }
+    let ending = ending(&open, &blocking(&open, access, buffer));
+    open.state().split = Some((name, ending.code, ending.bytes));
+    ending.code
+}
+
+/// The end of a split collective.
+///
+/// # Safety
+/// The arguments are those of an MPI call.
+pub(super) unsafe fn end(
+    mpi: &'static Mpi,
+    handle: usize,
+    name: &'static str,
+    status: *mut c_void,
+) -> c_int {
+    files::with(mpi, handle, |open| {
+        let active = open.state().split.take();
+        match active {
+            Some((begun, _, bytes)) if begun == name => {
+                // SAFETY: passed on from the caller.
+                unsafe { set_status(mpi, status, bytes) };
+                Ok(())
+            }
+            other => {
+                open.state().split = other;
+                let text = format!("{name}_end: no {name}_begin is active on this file");
+                Err(Error::new(ErrorClass::UnsupportedOperation, text))
+            }
+        }
+    })
+}

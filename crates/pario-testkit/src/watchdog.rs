@@ -1,0 +1,51 @@
+//! Turns a hang into a failure: "never hangs" must be a sentence that a test can refute.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// How long one step of a test may last. A step takes milliseconds; a machine that is very busy
+/// stays far below this.
+const STEP_LIMIT: Duration = Duration::from_secs(60);
+
+/// Watches a test while it lives, and aborts the process if one step of it lasts a minute.
+///
+/// ```
+/// use pario_testkit::watchdog::Watchdog;
+/// let watchdog = Watchdog::new("an example");
+/// watchdog.step("first step".to_string());
+/// ```
+pub struct Watchdog {
+    step: Arc<Mutex<String>>,
+    steps: Sender<()>,
+}
+
+impl Watchdog {
+    /// Begins to watch the test of this name.
+    pub fn new(test: &'static str) -> Watchdog {
+        let step = Arc::new(Mutex::new("its start".to_string()));
+        let (steps, received) = mpsc::channel();
+        let watched = step.clone();
+        thread::spawn(move || {
+            loop {
+                match received.recv_timeout(STEP_LIMIT) {
+                    Ok(()) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Timeout) => {
+                        let step = watched.lock().unwrap_or_else(PoisonError::into_inner);
+                        eprintln!("{test} hangs at: {step}");
+                        std::process::abort();
+                    }
+                }
+            }
+        });
+        Watchdog { step, steps }
+    }
+
+    /// Says what the test does next; the time begins anew.
+    pub fn step(&self, step: String) {
+        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
+        self.steps.send(()).expect("the watching thread outlives its test");
+    }
+}

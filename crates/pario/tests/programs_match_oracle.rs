@@ -1,0 +1,111 @@
+//! Random whole programs do to a file exactly what a plain vector of bytes says.
+//!
+//! `PARIO_PROGRAMS` sets the number of programs of all tests together, `PARIO_SEED` the seed of
+//! the first; program number n of a test has the seed of the first plus n, so that one failure
+//! can be run alone.
+
+#![allow(clippy::expect_used)]
+
+use pario_testkit::program::run::{Transport, run};
+use pario_testkit::program::{Device, Program, reduce};
+use std::env;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+/// A program that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn number_from(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|value| value.parse().expect("a number"))
+}
+
+/// Runs a share, in percent, of all programs; reports the first failure in its smallest form.
+fn run_all(name: &str, percent: u64, check: impl Fn(&Program) -> Result<(), String>) {
+    let first_seed = number_from("PARIO_SEED").unwrap_or_else(rand::random);
+    let programs = (number_from("PARIO_PROGRAMS").unwrap_or(4000) * percent).div_ceil(100);
+    println!("{name}: PARIO_SEED={first_seed}, {programs} programs");
+    let (alive, watch) = mpsc::channel::<u64>();
+    let watcher = std::thread::spawn(move || watch_over(&watch));
+    for number in 0..programs {
+        let seed = first_seed.wrapping_add(number);
+        alive.send(seed).expect("the watcher lives");
+        let program = Program::random(seed);
+        let Err(text) = check(&program) else { continue };
+        drop(alive);
+        let smallest = reduce::smallest(&program, |candidate| check(candidate).is_err());
+        let reason = check(&smallest).err().unwrap_or_else(|| "passes now and then".to_string());
+        panic!(
+            "{name}: program\n{program}{text}\n\nsmallest\n{smallest}{reason}\n\nto run it again:\n\
+             PARIO_SEED={seed} PARIO_PROGRAMS=1 cargo test -p pario --release --test \
+             programs_match_oracle {name}\n"
+        );
+    }
+    drop(alive);
+    watcher.join().expect("the watcher ends");
+}
+
+/// Ends the process if a program hangs; nothing else could.
+fn watch_over(seeds: &mpsc::Receiver<u64>) {
+    let mut running = None;
+    loop {
+        match seeds.recv_timeout(PATIENCE) {
+            Ok(seed) => running = Some(seed),
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(seed) = running {
+                    eprintln!("PARIO_SEED={seed} hangs\n{}", Program::random(seed));
+                    std::process::abort();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn programs_on_shared_memory_match_the_oracle() {
+    run_all("programs_on_shared_memory_match_the_oracle", 35, |program| {
+        run(program, Transport::SharedMemory)
+    });
+}
+
+#[test]
+fn programs_on_messages_match_the_oracle() {
+    run_all("programs_on_messages_match_the_oracle", 25, |program| {
+        let nodes = u32::try_from(program.seed % 4).expect("small") + 1;
+        run(program, Transport::Messages(nodes))
+    });
+}
+
+#[test]
+fn simulated_programs_match_the_oracle() {
+    run_all("simulated_programs_match_the_oracle", 30, |program| {
+        run(program, Transport::Simulated(program.seed))
+    });
+}
+
+/// Hints never change a byte: every strategy leaves the file that the oracle says.
+#[test]
+fn strategies_agree() {
+    run_all("strategies_agree", 2, |program| {
+        pario::Strategy::all().try_for_each(|strategy| {
+            let program = program.with_hint("pario_strategy", strategy.name());
+            let outcome = run(&program, Transport::SharedMemory);
+            outcome.map_err(|text| format!("strategy {strategy}: {text}"))
+        })
+    });
+}
+
+/// A single wrong bit on the device is seen by the comparison.
+#[test]
+fn a_flipped_bit_is_found() {
+    let mut found = 0;
+    for seed in 0..200 {
+        let mut program = Program::random(seed);
+        if program.device != Device::Memory || run(&program, Transport::SharedMemory).is_err() {
+            continue;
+        }
+        program.device = Device::Flawed(0);
+        found += u32::from(run(&program, Transport::SharedMemory).is_err());
+    }
+    assert!(found > 50, "only {found} flaws were found");
+}
