@@ -6,7 +6,7 @@
  * ranks: 1 2 5 16
  * mpis: all openmpi4
  * pario: both
- * calls: at least 9
+ * calls: at least 8
  */
 #include <mpi.h>
 
