@@ -354,7 +354,7 @@ mod tests {
                 let begun = file.begin(Kind::WRITE_ALL, Position::At(0), Ok(&signature), false);
                 let plan = file.plan(begun, 0).await.unwrap();
                 let earlier = file.iwrite(0, vec![1u8; 4]);
-                file.run_plan(&plan, &Buffer::nothing()).await.unwrap();
+                file.run_plan(&plan, &Buffer::nothing(), None).await.unwrap();
                 assert!(earlier.is_done(), "seed {seed}");
             });
         }
