@@ -1,8 +1,9 @@
 //! The constants of each MPI, as its own compiler wrapper sees them.
 //!
-//! `abi/print-constants.c` prints them. `cargo xtask abi` writes that to the tables beside it, one for each version of each library, and the tests compare. A name that a library does not
-//! declare is found by compiling twice: the compiler says which names are not declared, and the
-//! second time they are defined as absent.
+//! `abi/print-constants.c` prints them. `cargo xtask abi` writes that to the tables beside it, one
+//! for each version of each library, and the tests compare. A name that a library does not declare
+//! is found by compiling twice: the compiler says which names are not declared, and the second time
+//! they are defined as absent.
 
 use std::collections::BTreeSet;
 use std::fs;
