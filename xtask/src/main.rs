@@ -1,4 +1,4 @@
-//! Tasks of the project: `cargo xtask test` and `cargo xtask style`.
+//! Tasks of the project: `cargo xtask test`, which runs all others, and its parts.
 //!
 //! `test` is the one command that says whether a change is good; continuous integration runs it
 //! and nothing else. It needs no terminal and asks no questions.
@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+mod mpi;
 mod source;
 mod steps;
 mod style;
@@ -26,6 +27,12 @@ enum Task {
     Test(TestArguments),
     /// Checks the manner of the code that neither rustfmt nor clippy checks.
     Style,
+    /// Fetches the MPI libraries that the tests need; what is there is left alone.
+    Setup,
+    /// Runs client programs on MPI libraries, natively and under pario.
+    MpiTest(mpi::MpiTestArguments),
+    /// Makes the tables of MPI constants anew, and the Rust code from them.
+    Abi,
 }
 
 /// How much is tested.
@@ -48,6 +55,9 @@ fn main() -> ExitCode {
     let outcome = match &arguments.task {
         Task::Test(arguments) => steps::run_all(&root, arguments),
         Task::Style => style::check(&root),
+        Task::Setup => mpi::setup(&root),
+        Task::MpiTest(arguments) => mpi::test(&root, arguments),
+        Task::Abi => mpi::abi(&root),
     };
     match outcome {
         Ok(summary) => {

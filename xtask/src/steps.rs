@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::TestArguments;
+use crate::mpi;
 use crate::style;
 
 const PROGRAMS: u64 = 50_000;
@@ -27,6 +28,8 @@ enum Action {
     Bench(Command),
     /// The checks of [`style`].
     Style,
+    /// Programs on MPI libraries; see [`mpi`].
+    Mpi,
 }
 
 /// Runs all steps; the outcome is a line for the end of the log.
@@ -34,18 +37,20 @@ pub(crate) fn run_all(root: &Path, arguments: &TestArguments) -> Result<String, 
     let steps = steps(root, arguments);
     let count = steps.len();
     let begin = Instant::now();
+    let mut skipped = Vec::new();
     for (index, step) in steps.into_iter().enumerate() {
         let label = format!("[{}/{count}] {}", index + 1, step.name);
         println!("{label} ...");
         let step_begin = Instant::now();
-        let outcome = run(root, step.action);
+        let outcome = run(root, step.action, &mut skipped);
         let elapsed_s = step_begin.elapsed().as_secs_f64();
         match outcome {
             Ok(()) => println!("{label}: ok, {elapsed_s:.1} s"),
             Err(reason) => return Err(format!("{label}: {reason}, after {elapsed_s:.1} s")),
         }
     }
-    Ok(format!("{count} steps passed in {:.1} s", begin.elapsed().as_secs_f64()))
+    let elapsed_s = begin.elapsed().as_secs_f64();
+    Ok(format!("{count} steps passed in {elapsed_s:.1} s{}", mpi::skipped_text(&skipped)))
 }
 
 fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
@@ -76,11 +81,16 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
         step("test", test),
         step("doc", doc),
         Step { name: "bench", action: Action::Bench(bench) },
+        Step { name: "mpi", action: Action::Mpi },
     ]
 }
 
-fn run(root: &Path, action: Action) -> Result<(), String> {
+fn run(root: &Path, action: Action, skipped: &mut Vec<String>) -> Result<(), String> {
     match action {
+        Action::Mpi => {
+            let arguments = mpi::MpiTestArguments::default();
+            mpi::test_and_tell(root, &arguments, skipped).map(|summary| println!("{summary}"))
+        }
         Action::Style => style::check(root).map(|summary| println!("{summary}")),
         Action::Run(mut command) => {
             println!("$ {}", shown(&command));
@@ -126,7 +136,7 @@ fn unstartable(command: &Command, error: &std::io::Error) -> String {
 }
 
 /// The command as one would type it.
-fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
     let set = set.map(|(name, value)| format!("{}={:?}", name.display(), value));
     let program = Path::new(command.get_program()).file_name().unwrap_or_default();
@@ -136,11 +146,11 @@ fn shown(command: &Command) -> String {
 }
 
 /// The cargo that runs this program, or the one in the path.
-fn cargo_path() -> OsString {
+pub(crate) fn cargo_path() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-fn target_path(root: &Path) -> PathBuf {
+pub(crate) fn target_path(root: &Path) -> PathBuf {
     let given = env::var_os("CARGO_TARGET_DIR").filter(|path| !path.is_empty());
     root.join(given.unwrap_or_else(|| "target".into()))
 }

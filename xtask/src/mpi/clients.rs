@@ -1,0 +1,277 @@
+//! The client programs of this project: compiled by each MPI's own wrapper, and run on it.
+//!
+//! A case is one program on one MPI with one number of ranks: a run with the library's own MPI-IO,
+//! one with pario, or both after each other, so that the files they leave can be compared.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use super::header::{Header, Mode};
+use super::launch;
+use super::library::{Mpi, Start};
+use super::report::{self, Outcome, Report};
+use super::setup::{self, Setup};
+use super::traces::SharedMemory;
+use super::verdict;
+use super::{MpiTestArguments, Places};
+
+/// Runs at the same time; each has more ranks than there are processors anyway.
+const AT_ONCE: usize = 2;
+
+struct Client {
+    name: String,
+    source: PathBuf,
+    fortran: bool,
+    header: Header,
+}
+
+struct Case<'a> {
+    client: &'a Client,
+    mpi: &'a Mpi,
+    ranks: u32,
+}
+
+/// What all cases need.
+struct Bench<'a> {
+    places: &'a Places,
+    setup: &'a Setup,
+    library: Option<&'a Path>,
+}
+
+/// The drop-in library: as given, or built now.
+pub(super) fn drop_in(
+    places: &Places,
+    arguments: &MpiTestArguments,
+    skipped: &mut Vec<String>,
+) -> Result<Option<PathBuf>, String> {
+    if let Some(path) = &arguments.library {
+        let absolute = path.canonicalize();
+        return absolute.map(Some).map_err(|error| format!("{}: {error}", path.display()));
+    }
+    if !places.package().join("Cargo.toml").is_file() {
+        skipped.push("all runs under pario: there is no package pario-mpi".to_owned());
+        return Ok(None);
+    }
+    let mut command = Command::new(crate::steps::cargo_path());
+    command.args(["build", "--quiet", "--release", "--package", "pario-mpi"]);
+    command.current_dir(&places.root).stdin(Stdio::null());
+    let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    let library = places.target.join("release/libpario_mpi.so");
+    match status.success() && library.is_file() {
+        true => Ok(Some(library)),
+        false => Err(format!("cannot build {}", library.display())),
+    }
+}
+
+/// Builds and runs all client programs that are asked for.
+pub(super) fn run_all(
+    places: &Places,
+    setup: &Setup,
+    library: Option<&Path>,
+    arguments: &MpiTestArguments,
+    report: &mut Report,
+) -> Result<(), String> {
+    let bench = Bench { places, setup, library };
+    let clients = clients(&places.package().join("tests/clients"), arguments)?;
+    let mut cases = Vec::new();
+    for client in &clients {
+        for mpi in setup.mpis.iter().filter(|mpi| client.header.means(mpi, client.fortran)) {
+            cases.extend(client.header.ranks.iter().map(|ranks| Case {
+                client,
+                mpi,
+                ranks: *ranks,
+            }));
+        }
+    }
+    let builds = cases.iter().filter(|case| Some(&case.ranks) == case.client.header.ranks.first());
+    at_once(builds.collect(), |case| bench.build(case.client, case.mpi))?;
+    let (alone, together): (Vec<&Case>, Vec<&Case>) =
+        cases.iter().partition(|case| case.client.header.alone);
+    let outcomes = at_once(together, |case| bench.run(case))?;
+    outcomes.into_iter().flatten().for_each(|outcome| report.add(outcome));
+    for case in alone {
+        bench.run(case)?.into_iter().for_each(|outcome| report.add(outcome));
+    }
+    Ok(())
+}
+
+/// The client programs in a directory, in the order of their names.
+fn clients(directory: &Path, arguments: &MpiTestArguments) -> Result<Vec<Client>, String> {
+    let failed = |error| format!("cannot read {}: {error}", directory.display());
+    let mut clients = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let source = entry.map_err(failed)?.path();
+        let extension = source.extension().unwrap_or_default();
+        let fortran = extension == "f90";
+        if !fortran && extension != "c" {
+            continue;
+        }
+        let name = source.file_stem().unwrap_or_default().display().to_string();
+        if arguments.wants(&name) {
+            let text = fs::read_to_string(&source).map_err(failed)?;
+            let header = Header::parse(&text);
+            let header = header.map_err(|reason| format!("{}: {reason}", source.display()))?;
+            clients.push(Client { name, source, fortran, header });
+        }
+    }
+    clients.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(clients)
+}
+
+/// Works on some items at the same time; the outcomes are in the order of the items.
+pub(super) fn at_once<I: Send, O: Send>(
+    items: Vec<I>,
+    work: impl Fn(I) -> Result<O, String> + Sync,
+) -> Result<Vec<O>, String> {
+    let queue: Mutex<VecDeque<(usize, I)>> = Mutex::new(items.into_iter().enumerate().collect());
+    let done = Mutex::new(Vec::new());
+    let next = || queue.lock().ok().and_then(|mut queue| queue.pop_front());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((index, item)) = next() {
+                    let outcome = work(item);
+                    if let Ok(mut done) = done.lock() {
+                        done.push((index, outcome));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().map_err(|_| "a worker panicked".to_owned())?;
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+impl Bench<'_> {
+    fn program(&self, client: &Client, mpi: &Mpi) -> PathBuf {
+        let kind = if client.fortran { "-f90" } else { "" };
+        self.places.mpi.join("clients").join(mpi.name).join(format!("{}{kind}", client.name))
+    }
+
+    /// Compiles a program unless it is newer than all sources.
+    fn build(&self, client: &Client, mpi: &Mpi) -> Result<(), String> {
+        let program = self.program(client, mpi);
+        let directory = client.source.parent().unwrap_or(Path::new("."));
+        let headers = fs::read_dir(directory).into_iter().flatten().flatten();
+        let headers = headers.map(|entry| entry.path());
+        let headers = headers.filter(|path| path.extension().is_some_and(|kind| kind == "h"));
+        let sources: Vec<PathBuf> = headers.chain([client.source.clone()]).collect();
+        let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+        if setup::is_newer(&program, &sources) {
+            return Ok(());
+        }
+        let parent = program.parent().unwrap_or(&program);
+        fs::create_dir_all(parent).map_err(|error| format!("{}: {error}", parent.display()))?;
+        let compiler = match (&mpi.mpif90, client.fortran) {
+            (Some(mpif90), true) => mpif90,
+            _ => &mpi.mpicc,
+        };
+        let mut command = Command::new(compiler);
+        command.args(["-O1", "-g", "-Wall", "-Wextra"]).current_dir(parent).stdin(Stdio::null());
+        if !client.fortran {
+            command.args(["-std=gnu11", "-Werror"]);
+        }
+        command.arg(&client.source).arg("-o").arg(&program).args(&client.header.link);
+        let output = command.output();
+        let output = output.map_err(|error| format!("{}: {error}", compiler.display()))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!(
+                "{}\n{}",
+                crate::steps::shown(&command),
+                String::from_utf8_lossy(&output.stderr)
+            )),
+        }
+    }
+
+    /// Runs a case in all the ways its program asks for.
+    fn run(&self, case: &Case<'_>) -> Result<Vec<Outcome>, String> {
+        let mut modes = case.client.header.modes.clone();
+        modes.retain(|mode| *mode == Mode::Native || self.library.is_some());
+        let mut outcomes = Vec::new();
+        for mode in &modes {
+            outcomes.push(self.run_once(case, *mode)?);
+        }
+        let good = outcomes.iter().all(|outcome| outcome.faults.is_empty());
+        if good && modes.len() > 1 {
+            let faults = self.differences(case);
+            outcomes
+                .iter_mut()
+                .next_back()
+                .into_iter()
+                .for_each(|last| last.faults.extend(faults.clone()));
+        }
+        if outcomes.iter().all(|outcome| outcome.faults.is_empty()) {
+            for mode in &modes {
+                remove(&self.scratch(case, *mode))?;
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn scratch(&self, case: &Case<'_>, mode: Mode) -> PathBuf {
+        let Case { client, mpi, ranks } = case;
+        let kind = if client.fortran { "-f90" } else { "" };
+        let name = format!("{}{kind}-{ranks}-{}", client.name, mode.name());
+        self.places.mpi.join("scratch").join(mpi.name).join(name)
+    }
+
+    fn run_once(&self, case: &Case<'_>, mode: Mode) -> Result<Outcome, String> {
+        let Case { client, mpi, ranks } = case;
+        let header = &client.header;
+        let directory = self.scratch(case, mode);
+        remove(&directory)?;
+        fs::create_dir_all(&directory)
+            .map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
+        let mut env: Vec<_> = header.env.clone();
+        let library = self.library.filter(|_| mode == Mode::Pario);
+        if library.is_some() {
+            env.push(("PARIO_MPI_COUNT".to_owned(), "1".to_owned()));
+        }
+        let patient = mpi.needs_patience() && !header.alone;
+        let patience = patient.then_some(self.setup.patience.as_path());
+        let start = Start {
+            ranks: *ranks,
+            words: vec![self.program(client, mpi).into()],
+            env: env.into_iter().map(|(name, value)| (name, value.into())).collect(),
+            preload: library.into_iter().chain(patience).map(Path::to_owned).collect(),
+        };
+        let shared = SharedMemory::now();
+        let limit = Duration::from_secs(header.seconds);
+        let mut finished = launch::launch(mpi, &start, &directory, limit)?;
+        let mut faults = verdict::faults(header, (mode, *ranks), &finished, &directory, &shared);
+        faults.extend(verdict::after_faults(header, &directory, &mut finished.log));
+        let log = directory.file_name().unwrap_or_default().display().to_string();
+        let log = self.places.mpi.join("logs").join(mpi.name).join(log + ".log");
+        report::write_log(&log, &finished.log, &faults)?;
+        let language = if client.fortran { " (f90)" } else { "" };
+        let program = format!("{}{language} {}", client.name, mode.name());
+        let note = String::new();
+        Ok(Outcome { program, mpi: mpi.name, seconds: finished.seconds, faults, note })
+    }
+
+    /// Files that pario wrote otherwise than the library's own MPI-IO.
+    fn differences(&self, case: &Case<'_>) -> Vec<String> {
+        let content = |mode, name: &String| fs::read(self.scratch(case, mode).join(name)).ok();
+        let differs = |name: &&String| {
+            let native = content(Mode::Native, name);
+            native.is_none() || native != content(Mode::Pario, name)
+        };
+        let names = case.client.header.same.iter().filter(differs);
+        names.map(|name| format!("{name} is not the same natively and under pario")).collect()
+    }
+}
+
+fn remove(directory: &Path) -> Result<(), String> {
+    match directory.exists() {
+        true => fs::remove_dir_all(directory)
+            .map_err(|error| format!("cannot remove {}: {error}", directory.display())),
+        false => Ok(()),
+    }
+}

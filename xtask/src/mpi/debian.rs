@@ -1,0 +1,113 @@
+//! Packages of Debian: installed by apt-get where that is possible, else skipped with the reason.
+//!
+//! Debian's PnetCDF is built against Debian's Open MPI, not against its MPICH, so both are needed.
+//! They live side by side as `mpicc.mpich` and `mpicc.openmpi`. The plain names are symbolic links
+//! that installing an MPI may turn to another one; where they existed before, they are turned back.
+
+use std::process::{Command, Stdio};
+
+/// Packages that are of use together.
+pub(super) struct Group {
+    pub(super) name: &'static str,
+    packages: &'static [&'static str],
+}
+
+pub(super) const GROUPS: [Group; 5] = [
+    Group { name: "MPICH 4", packages: &["mpich", "libmpich-dev"] },
+    Group { name: "Fortran", packages: &["gfortran"] },
+    Group { name: "parallel HDF5", packages: &["libhdf5-mpich-dev", "hdf5-tools"] },
+    Group { name: "Open MPI 4", packages: &["openmpi-bin", "libopenmpi-dev"] },
+    Group { name: "PnetCDF", packages: &["libpnetcdf-dev", "pnetcdf-bin"] },
+];
+
+/// Python as Debian has it, only where no other can make virtual environments.
+pub(super) const PYTHON: Group = Group { name: "Python", packages: &["python3-venv"] };
+
+/// Links that belong to whichever MPI was installed with the highest priority.
+const LINKS: [&str; 2] = ["mpi", "mpirun"];
+
+/// Installs what is missing. The outcome is what could not be, with the reasons.
+pub(super) fn install(groups: &[Group]) -> Result<Vec<String>, String> {
+    let missing: Vec<&Group> = groups.iter().filter(|group| !is_installed(group)).collect();
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    if let Some(reason) = hindrance() {
+        let skip =
+            |group: &&Group| format!("{} ({}): {reason}", group.name, group.packages.join(", "));
+        return Ok(missing.iter().map(skip).collect());
+    }
+    let packages: Vec<&str> = missing.iter().flat_map(|group| group.packages).copied().collect();
+    println!("installing {}", packages.join(" "));
+    let before = LINKS.map(link_target);
+    apt(&["update", "--quiet"])?;
+    let mut words = vec!["install", "--quiet", "--yes", "--no-install-recommends"];
+    words.extend(&packages);
+    apt(&words)?;
+    for (link, before) in LINKS.iter().zip(before) {
+        restore(link, before.as_deref())?;
+    }
+    Ok(Vec::new())
+}
+
+/// Why packages cannot be installed here.
+fn hindrance() -> Option<&'static str> {
+    if !runs("apt-get", &["--version"]) {
+        return Some("there is no apt-get");
+    }
+    (!rustix::process::geteuid().is_root()).then_some("only root may install packages")
+}
+
+fn is_installed(group: &Group) -> bool {
+    group.packages.iter().all(|package| {
+        let output = quiet("dpkg-query", &["--show", "--showformat=${db:Status-Status}", package]);
+        output.is_some_and(|text| text == "installed")
+    })
+}
+
+/// Waits for others that install something at the same time.
+fn apt(words: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("apt-get");
+    command.args(["--option", "DPkg::Lock::Timeout=600"]).args(words);
+    command.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    let output = command.output().map_err(|error| format!("cannot start apt-get: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(format!("apt-get {} failed with {}:\n{text}", words.join(" "), output.status))
+}
+
+/// What one of Debian's links points to.
+fn link_target(name: &str) -> Option<String> {
+    let text = quiet("update-alternatives", &["--query", name])?;
+    let value = text.lines().find_map(|line| line.strip_prefix("Value: "))?;
+    Some(value.to_owned())
+}
+
+/// Turns a link back that an installation has turned.
+fn restore(name: &str, before: Option<&str>) -> Result<(), String> {
+    let Some(before) = before else { return Ok(()) };
+    if link_target(name).as_deref() == Some(before) {
+        return Ok(());
+    }
+    println!("turning the link {name} back to {before}");
+    match runs("update-alternatives", &["--set", name, before]) {
+        true => Ok(()),
+        false => Err(format!("cannot turn the link {name} back to {before}")),
+    }
+}
+
+/// Whether a program can be started and ends well.
+pub(super) fn runs(program: &str, words: &[&str]) -> bool {
+    quiet(program, words).is_some()
+}
+
+/// The output of a program that ends well.
+fn quiet(program: &str, words: &[&str]) -> Option<String> {
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null()).env("LC_ALL", "C");
+    let output = command.output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(text)
+}

