@@ -41,6 +41,9 @@ struct TestArguments {
     /// Number of random programs to compare with the oracle [default: 50000, with --quick 2000].
     #[arg(long, value_name = "N")]
     programs: Option<u64>,
+    /// Also runs programs on MPI libraries, which it fetches; see `cargo xtask mpi-test`.
+    #[arg(long)]
+    mpi: bool,
     /// Fewer random programs, for the time between two edits.
     #[arg(long)]
     quick: bool,

@@ -73,7 +73,7 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
     doc.env("RUSTDOCFLAGS", "-D warnings");
     let mut bench = Command::new(target_path(root).join("release/pario"));
     bench.args(["bench", "--quick", "--json"]).current_dir(root).stdin(Stdio::null());
-    vec![
+    let mut steps = vec![
         step("format", cargo("fmt --all -- --check")),
         Step { name: "style", action: Action::Style },
         step("clippy", cargo("clippy --workspace --all-targets -- -D warnings")),
@@ -81,8 +81,11 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
         step("test", test),
         step("doc", doc),
         Step { name: "bench", action: Action::Bench(bench) },
-        Step { name: "mpi", action: Action::Mpi },
-    ]
+    ];
+    if arguments.mpi {
+        steps.push(Step { name: "mpi", action: Action::Mpi });
+    }
+    steps
 }
 
 fn run(root: &Path, action: Action, skipped: &mut Vec<String>) -> Result<(), String> {

@@ -47,6 +47,7 @@ macro_rules! functions {
             }
         }
     };
+    (@type own ($($type:ty),*)) => { unsafe extern "C" fn($($type),*) -> c_int };
     (@type optional ($($type:ty),*)) => { Option<unsafe extern "C" fn($($type),*) -> c_int> };
     (@type ($($type:ty),*)) => { unsafe extern "C" fn($($type),*) -> c_int };
     (@find $library:ident $name:ident optional) => {{
@@ -56,6 +57,13 @@ macro_rules! functions {
         // SAFETY: a function of that name has this signature in every MPI library; handles are
         // passed as `crate::abi` explains.
         address.map(|address| unsafe { transmute_copy(&address) })
+    }};
+    (@find $library:ident $name:ident own) => {{
+        let name = concat!("PMPI_", stringify!($name), "\0");
+        let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+        let address = $library.own_symbol(name).ok_or(stringify!($name))?;
+        // SAFETY: as for optional functions.
+        unsafe { transmute_copy(&address) }
     }};
     (@find $library:ident $name:ident) => {{
         let address = $library.symbol(concat!("PMPI_", stringify!($name), "\0"));
@@ -159,7 +167,8 @@ functions! {
     Add_error_code(class: c_int, code: Out<c_int>);
     Add_error_string(code: c_int, text: *const c_char);
     Comm_create_errhandler(function: usize, handler: Out<usize>);
-    Errhandler_free(handler: Out<usize>);
+    // pario has a function of this name too, which stands before the library's.
+    #[own] Errhandler_free(handler: Out<usize>);
 
     #[optional] Async_start(poll: usize, state: *mut c_void, stream: usize);
     #[optional] opal_progress_register(callback: usize);
