@@ -261,6 +261,9 @@ static void handles(const char *path) {
     int word = 1;
     MPI_Offset size;
     MPI_File file = MPI_FILE_NULL, stale;
+#ifdef MPI_ABI_VERSION
+    if (natively_unsafe()) return; /* libmpi_abi follows its null handle, 0x118 */
+#endif
     expect_only("read from no file", MPI_File_read_at(MPI_FILE_NULL, 0, &word, 1, MPI_INT, MPI_STATUS_IGNORE),
                 MPI_ERR_FILE);
     expect_only("size of no file", MPI_File_get_size(MPI_FILE_NULL, &size), MPI_ERR_FILE);
