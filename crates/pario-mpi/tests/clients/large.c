@@ -164,7 +164,8 @@ int main(int argc, char **argv) {
     /* MPICH 4.0.2 aborts: its ROMIO asks a large-count type for its envelope with int counts. */
     if (!client_is_native || !library_is("MPICH Version:\t4.")) large_count_types(file);
     large_counts(file);
-    large_zero(file);
+    /* MPICH 4.0.2 asserts count <= INT_MAX in its large-count calls. */
+    if (!client_is_native || !library_is("MPICH Version:\t4.")) large_zero(file);
 #endif
     OK(MPI_File_close(&file));
     return client_end();
