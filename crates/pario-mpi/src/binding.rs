@@ -78,6 +78,7 @@ type Out<T> = *mut T;
 functions! {
     Initialized(flag: Out<c_int>);
     Finalized(flag: Out<c_int>);
+    Query_thread(level: Out<c_int>);
     Abort(comm: usize, code: c_int);
 
     Comm_rank(comm: usize, rank: Out<c_int>);

@@ -1,17 +1,22 @@
 //! Carries non-blocking calls forward while the program does something else.
 //!
-//! pario starts no thread that calls MPI. Tasks are polled by the program's own threads: whenever
-//! one of them waits inside pario, and, where the MPI library has a hook for it, whenever it waits
-//! inside MPI (`MPIX_Async_start` of MPICH 5, `opal_progress_register` of Open MPI). Such a
-//! *global* hook is what makes non-blocking collectives safe: without it a rank that waits in
-//! `MPI_Recv` would not take part, and a legal program could wait for ever. Where there is none
-//! ([`has_global_hook`]), non-blocking collectives must not need partners.
+//! Below `MPI_THREAD_MULTIPLE` pario starts no thread that calls MPI. Tasks are polled by the
+//! program's own threads: whenever one of them waits inside pario, and, where the MPI library has a
+//! hook for it, whenever it waits inside MPI (`MPIX_Async_start` of MPICH 5,
+//! `opal_progress_register` of Open MPI). With `MPI_THREAD_MULTIPLE` a thread of pario's polls
+//! them while there are any; MPICH's hook must not be used then, since it is called with a lock
+//! held.
+//!
+//! Either way a rank takes part in its non-blocking collectives while it waits in `MPI_Recv`.
+//! Without that a legal program could wait for ever; where neither can be had
+//! ([`go_on_by_themselves`]), non-blocking collectives must not need partners.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use pario::comm::Task;
 
@@ -27,13 +32,31 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether tasks go on while the program waits inside MPI.
-pub(crate) fn has_global_hook(mpi: &Mpi) -> bool {
+/// How tasks are carried forward.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Thread,
+    MpichHook,
+    OpenMpiHook,
+    /// Only while a thread of the program waits inside pario.
+    WaitsOnly,
+}
+
+fn way(mpi: &Mpi) -> Way {
+    let mut level = 0;
+    // SAFETY: the place for the answer is valid; callers are inside an MPI call.
+    unsafe { (mpi.call.Query_thread)(&mut level) };
     match mpi.family {
-        Family::Mpich => mpi.call.Async_start.is_some(),
-        Family::OpenMpi => mpi.call.opal_progress_register.is_some(),
-        Family::Standard => false,
+        _ if i64::from(level) == mpi.abi.thread_multiple => Way::Thread,
+        Family::Mpich if mpi.call.Async_start.is_some() => Way::MpichHook,
+        Family::OpenMpi if mpi.call.opal_progress_register.is_some() => Way::OpenMpiHook,
+        _ => Way::WaitsOnly,
     }
+}
+
+/// Whether tasks go on while the program waits inside MPI.
+pub(crate) fn go_on_by_themselves(mpi: &Mpi) -> bool {
+    way(mpi) != Way::WaitsOnly
 }
 
 /// Adds a task; it is polled from now on.
@@ -55,25 +78,42 @@ fn is_idle() -> bool {
     polled && lock(&ADDED).is_empty()
 }
 
-/// Asks the MPI library to call [`poll`] while it waits.
+/// Arranges that [`poll`] is called until there are no more tasks.
 fn hook(mpi: &Mpi) {
     if HOOKED.swap(true, Ordering::AcqRel) {
         return;
     }
     /// MPICH's value of `MPIX_STREAM_NULL`.
     const STREAM_NULL: usize = 0x3c00_0000;
-    match (mpi.family, mpi.call.Async_start, mpi.call.opal_progress_register) {
-        (Family::Mpich, Some(start), _) => {
-            let poll: unsafe extern "C" fn(*mut c_void) -> c_int = on_mpich_progress;
+    let poll_mpich: unsafe extern "C" fn(*mut c_void) -> c_int = on_mpich_progress;
+    let poll_open_mpi: unsafe extern "C" fn() -> c_int = on_open_mpi_progress;
+    match (way(mpi), mpi.call.Async_start, mpi.call.opal_progress_register) {
+        (Way::Thread, ..) => drop(std::thread::spawn(poll_until_idle)),
+        (Way::MpichHook, Some(start), _) => {
             // SAFETY: the function has the signature of MPIX_Async_poll_function.
-            unsafe { start(poll as usize, ptr::null_mut(), STREAM_NULL) };
+            unsafe { start(poll_mpich as usize, ptr::null_mut(), STREAM_NULL) };
         }
-        (Family::OpenMpi, _, Some(register)) => {
-            let poll: unsafe extern "C" fn() -> c_int = on_open_mpi_progress;
+        (Way::OpenMpiHook, _, Some(register)) => {
             // SAFETY: the function has the signature of opal_progress_callback_t.
-            unsafe { register(poll as usize) };
+            unsafe { register(poll_open_mpi as usize) };
         }
         _ => HOOKED.store(false, Ordering::Release),
+    }
+}
+
+/// Polls until there are no more tasks, from a thread of pario's.
+fn poll_until_idle() {
+    const PAUSE: Duration = Duration::from_micros(20);
+    loop {
+        poll();
+        if is_idle() {
+            HOOKED.store(false, Ordering::Release);
+            // Whoever added a task meanwhile may have seen that a thread is there.
+            if is_idle() || HOOKED.swap(true, Ordering::AcqRel) {
+                return;
+            }
+        }
+        std::thread::sleep(PAUSE);
     }
 }
 

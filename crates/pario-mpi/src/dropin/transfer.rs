@@ -162,8 +162,8 @@ pub(super) unsafe fn transfer(
 
 /// A non-blocking read or write.
 ///
-/// Independent ones are done at once. Collective ones go on in the background where the library has
-/// a global hook; elsewhere they are done at once too, each rank for itself, since a rank must not
+/// Independent ones are done at once. Collective ones go on in the background where tasks
+/// go on by themselves; elsewhere they are done at once too, each rank for itself, since a rank must not
 /// wait for others in a call that does not block.
 ///
 /// # Safety
@@ -179,8 +179,9 @@ pub(super) unsafe fn start(
         Ok(open) => open,
         Err(error) => return errors::raise(mpi, None, &error),
     };
-    let background =
-        access.collective && progress::has_global_hook(mpi) && open.file.communicator().size() > 1;
+    let background = access.collective
+        && progress::go_on_by_themselves(mpi)
+        && open.file.communicator().size() > 1;
     let mut ended = None;
     if !background {
         let alone = Access { collective: false, ..access };
