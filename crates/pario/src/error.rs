@@ -46,6 +46,8 @@ pub enum ErrorClass {
     UnsupportedOperation,
     /// The data representation is unknown.
     UnsupportedDatarep,
+    /// The data representation is registered already.
+    DupDatarep,
     /// A conversion between data representations failed.
     Conversion,
     /// The call is not allowed while another one is active on the file.
@@ -71,7 +73,7 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
-    const ALL: [ErrorClass; 24] = {
+    const ALL: [ErrorClass; 25] = {
         use ErrorClass::*;
         [
             Other,
@@ -87,6 +89,7 @@ impl ErrorClass {
             NotSame,
             UnsupportedOperation,
             UnsupportedDatarep,
+            DupDatarep,
             Conversion,
             RequestActive,
             NoMemory,

@@ -130,13 +130,13 @@ entries! { "",
         |mpi, handler| unsafe { manage::errhandler_free(mpi, handler) };
     Register_datarep(
         name: *const c_char, read: usize, write: usize, extent: usize, extra: *mut c_void,
-    ) => |mpi, name, read, write, extent, _extra| unsafe {
-        manage::register_datarep(mpi, name, read, write, extent)
+    ) => |mpi, name, read, write, _extent, _extra| unsafe {
+        manage::register_datarep(mpi, name, read, write)
     };
     Register_datarep_c(
         name: *const c_char, read: usize, write: usize, extent: usize, extra: *mut c_void,
-    ) => |mpi, name, read, write, extent, _extra| unsafe {
-        manage::register_datarep(mpi, name, read, write, extent)
+    ) => |mpi, name, read, write, _extent, _extra| unsafe {
+        manage::register_datarep(mpi, name, read, write)
     };
 }
 

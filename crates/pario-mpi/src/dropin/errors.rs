@@ -52,6 +52,7 @@ fn class(mpi: &Mpi, error: &Error) -> c_int {
         ErrorClass::NotSame => abi.err_not_same,
         ErrorClass::UnsupportedOperation => abi.err_unsupported_operation,
         ErrorClass::UnsupportedDatarep => abi.err_unsupported_datarep,
+        ErrorClass::DupDatarep => abi.err_dup_datarep,
         ErrorClass::BadFile => abi.err_bad_file,
         ErrorClass::FileInUse => abi.err_file_in_use,
         ErrorClass::FileExists => abi.err_file_exists,
@@ -175,7 +176,10 @@ pub(super) fn call(
         let mut code = code;
         // SAFETY: the program gave this function for errors of files.
         unsafe { callback(&mut handle, &mut code) };
-    } else if handler == mpi.handle(mpi.abi.errors_are_fatal) {
+    } else if [mpi.abi.errors_are_fatal, mpi.abi.errors_abort]
+        .map(|one| mpi.handle(one))
+        .contains(&handler)
+    {
         if let Some(error) = error {
             eprintln!("pario: fatal error on a file: {error}");
         }
@@ -188,7 +192,11 @@ pub(super) fn call(
 pub(super) unsafe fn free_handler(mpi: &'static Mpi, place: *mut c_void) -> c_int {
     // SAFETY: the program passes a handler.
     let handler = unsafe { super::get_handle(mpi, place) };
-    if drop_reference(mpi, handler) {
+    // Predefined handlers come from `MPI_File_get_errhandler` without a reference of the library.
+    let abi = mpi.abi;
+    let predefined = [abi.errors_return, abi.errors_are_fatal, abi.errors_abort];
+    let predefined = predefined.iter().any(|&known| mpi.handle(known) == handler);
+    if predefined || drop_reference(mpi, handler) {
         // SAFETY: as above.
         unsafe { super::put_handle(mpi, place, mpi.handle(mpi.abi.errhandler_null)) };
         return 0;

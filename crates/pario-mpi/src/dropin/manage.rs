@@ -1,10 +1,11 @@
 //! Open, close, views, sizes, hints: what is not data access.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::io::SeekFrom;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pario::{Datatype, Error, ErrorClass, File, HintSet, Representation, Result, View};
 
@@ -288,7 +289,7 @@ unsafe fn describe(
     let (etype, filetype) = (datatype::decode(mpi, types.0)?, datatype::decode(mpi, types.1)?);
     // SAFETY: passed on from the caller.
     let name = unsafe { string(representation) }?.to_string_lossy().into_owned();
-    let representation: Representation = name.parse()?;
+    let representation = known_representation(&name)?;
     let view = View::new(displacement, &etype, &filetype).with_representation(representation);
     Ok((view, name))
 }
@@ -545,6 +546,13 @@ pub(super) fn byte_offset(open: &OpenFile, position: i64) -> Result<i64> {
     open.file.byte_offset(position).map(offset)
 }
 
+/// Representations that the program has registered, and whether they convert.
+static REPRESENTATIONS: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
+
+fn representations() -> MutexGuard<'static, BTreeMap<String, bool>> {
+    REPRESENTATIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// MPI_Register_datarep.
 ///
 /// # Safety
@@ -552,13 +560,32 @@ pub(super) fn byte_offset(open: &OpenFile, position: i64) -> Result<i64> {
 pub(super) unsafe fn register_datarep(
     mpi: &'static Mpi,
     name: *const c_char,
-    _read: usize,
-    _write: usize,
-    _extent: usize,
+    read: usize,
+    write: usize,
 ) -> c_int {
     // SAFETY: passed on from the caller.
-    let registered = unsafe { string(name) }.and_then(|_| {
-        Err(Error::new(ErrorClass::UnsupportedDatarep, "no user-defined representations yet"))
+    let registered = unsafe { string(name) }.and_then(|name| {
+        let name = name.to_string_lossy().into_owned();
+        let known = name.parse::<Representation>().is_ok() || representations().contains_key(&name);
+        if known {
+            let text = format!("data representation {name:?} is registered already");
+            return Err(Error::new(ErrorClass::DupDatarep, text));
+        }
+        representations().insert(name, read != 0 || write != 0);
+        Ok(())
     });
     registered.map_or_else(|error: Error| errors::raise(mpi, None, &error), |()| 0)
+}
+
+/// The representation of a name. One that the program registered without conversion functions is
+/// the one of memory; one with them cannot be used yet.
+fn known_representation(name: &str) -> Result<Representation> {
+    match representations().get(name) {
+        Some(false) => Ok(Representation::Internal),
+        Some(true) => {
+            let text = format!("data representation {name:?} converts, which pario cannot do yet");
+            Err(Error::new(ErrorClass::UnsupportedDatarep, text))
+        }
+        None => name.parse(),
+    }
 }
