@@ -162,8 +162,8 @@ pub(super) unsafe fn transfer(
 
 /// A non-blocking read or write.
 ///
-/// Independent ones are done at once. Collective ones go on in the background where tasks
-/// go on by themselves; elsewhere they are done at once too, each rank for itself, since a rank must not
+/// Independent ones are done at once. Collective ones go on in the background where tasks go on by
+/// themselves; elsewhere they are done at once too, each rank for itself, since a rank must not
 /// wait for others in a call that does not block.
 ///
 /// # Safety
