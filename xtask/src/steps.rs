@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     fn arguments(quick: bool, programs: Option<u64>, seed: Option<u64>) -> TestArguments {
-        TestArguments { programs, quick, seed }
+        TestArguments { programs, mpi: false, quick, seed }
     }
 
     /// What the test step gets in its environment.
