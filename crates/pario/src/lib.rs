@@ -9,7 +9,7 @@
 //!
 //! | step | module | what |
 //! | --- | --- | --- |
-//! | | [`file`] | the user's call: [`File::write_all`] |
+//! | | [`mod@file`] | the user's call: [`File::write_all`] |
 //! | 1 | `request` | what was asked, checked |
 //! | 2 | [`access`] | which bytes of memory are which of the file |
 //! | 3 | `plan` | who does what, in which round; pure data |

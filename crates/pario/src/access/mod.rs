@@ -1,7 +1,7 @@
 //! Step 2 of a call: which bytes of memory are which bytes of the file.
 //!
-//! An [`Access`] is the file side of one rank's request: a layout and the part of its data that
-//! is asked for. A [`Buffer`] is the memory side. Data byte k of one is data byte k of the other;
+//! An `Access` is the file side of one rank's request: a layout and the part of its data that
+//! is asked for. A `Buffer` is the memory side. Data byte k of one is data byte k of the other;
 //! that is the whole access pattern, and neither side is ever expanded into a list.
 
 use std::ops::Range;

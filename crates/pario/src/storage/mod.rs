@@ -4,7 +4,7 @@
 //! nothing of ranks, views or strategies. What a driver can do beyond the trait it says in its
 //! [`Capabilities`]; nobody asks for its name.
 //!
-//! A new driver is one file here, one line in [`for_path`], and a green conformance suite
+//! A new driver is one file here, one line in `for_path`, and a green conformance suite
 //! (`pario_testkit::conformance::storage`).
 
 use std::path::Path;
