@@ -6,7 +6,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::TestArguments;
 use crate::mpi;
@@ -34,7 +34,10 @@ enum Action {
 
 /// Runs all steps; the outcome is a line for the end of the log.
 pub(crate) fn run_all(root: &Path, arguments: &TestArguments) -> Result<String, String> {
-    let steps = steps(root, arguments);
+    // A seed that is printed with the command repeats the run.
+    let seed = arguments.seed.unwrap_or_else(new_seed);
+    let arguments = TestArguments { seed: Some(seed), ..*arguments };
+    let steps = steps(root, &arguments);
     let count = steps.len();
     let begin = Instant::now();
     let mut skipped = Vec::new();
@@ -51,6 +54,12 @@ pub(crate) fn run_all(root: &Path, arguments: &TestArguments) -> Result<String, 
     }
     let elapsed_s = begin.elapsed().as_secs_f64();
     Ok(format!("{count} steps passed in {elapsed_s:.1} s{}", mpi::skipped_text(&skipped)))
+}
+
+/// A seed that differs from run to run.
+fn new_seed() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {

@@ -86,7 +86,7 @@ fn simulated_programs_match_the_oracle() {
 /// Hints never change a byte: every strategy leaves the file that the oracle says.
 #[test]
 fn strategies_agree() {
-    run_all("strategies_agree", 2, |program| {
+    run_all("strategies_agree", 10, |program| {
         pario::Strategy::all().try_for_each(|strategy| {
             let program = program.with_hint("pario_strategy", strategy.name());
             let outcome = run(&program, Transport::SharedMemory);
