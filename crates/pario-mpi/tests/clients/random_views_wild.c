@@ -1,7 +1,7 @@
 /* ranks: 1 2 5 8 */
 /* mpis: all */
 /* pario: yes */
-/* calls: at least 1500 */
+/* calls: at least 400 */
 /* leaves: random_views.data */
 /*
  * random_views.c with every datatype, read back at once. Natively: MPICH 5.0.2 fails its own
