@@ -15,6 +15,7 @@ use pario::{
     Result,
 };
 
+use crate::attribute;
 use crate::binding::Mpi;
 
 /// The compact form of an MPI datatype.
@@ -507,37 +508,14 @@ fn keep(mpi: &'static Mpi, datatype: usize, contents: &Contents, decoded: &Datat
 fn keyval(mpi: &'static Mpi) -> Option<c_int> {
     static KEY: OnceLock<Option<c_int>> = OnceLock::new();
     *KEY.get_or_init(|| {
-        type Copy = unsafe extern "C" fn(
-            usize,
-            c_int,
-            *mut c_void,
-            *mut c_void,
-            *mut c_void,
-            *mut c_int,
-        ) -> c_int;
-        type Delete = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
-        let (copy, delete): (Copy, Delete) = (copy_nothing, forget);
+        // A duplicate of a type is decoded anew.
+        let (copy, delete) = attribute::callbacks(forget);
         let mut key = 0;
         // SAFETY: the callbacks have the signatures of MPI's.
-        let code = unsafe {
-            (mpi.call.Type_create_keyval)(copy as usize, delete as usize, &mut key, ptr::null_mut())
-        };
+        let code =
+            unsafe { (mpi.call.Type_create_keyval)(copy, delete, &mut key, ptr::null_mut()) };
         (code == 0).then_some(key)
     })
-}
-
-/// A duplicate of a type is decoded anew.
-unsafe extern "C" fn copy_nothing(
-    _datatype: usize,
-    _key: c_int,
-    _extra: *mut c_void,
-    _value: *mut c_void,
-    _copy: *mut c_void,
-    flag: *mut c_int,
-) -> c_int {
-    // SAFETY: MPI passes a valid place.
-    unsafe { flag.write(0) };
-    0
 }
 
 unsafe extern "C" fn forget(

@@ -4,6 +4,7 @@
 //! any of them.
 
 mod abi;
+mod attribute;
 mod binding;
 mod comm;
 mod counter;

@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::binding::Mpi;
-use crate::environment;
+use crate::{attribute, environment};
 
 static SERVED: AtomicU64 = AtomicU64::new(0);
 
@@ -62,41 +62,14 @@ fn watch_end(mpi: &'static Mpi) {
         if !environment::tells_count() || !mpi.is_active() {
             return;
         }
-        type Copy = unsafe extern "C" fn(
-            usize,
-            c_int,
-            *mut c_void,
-            *mut c_void,
-            *mut c_void,
-            *mut c_int,
-        ) -> c_int;
-        type Delete = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
-        let (copy, delete): (Copy, Delete) = (copy_nothing, at_end);
+        let (copy, delete) = attribute::callbacks(at_end);
         let mut key = 0;
         // SAFETY: the callbacks have the signatures of MPI's; the communicator is valid.
         unsafe {
-            (mpi.call.Comm_create_keyval)(
-                copy as usize,
-                delete as usize,
-                &mut key,
-                ptr::null_mut(),
-            );
+            (mpi.call.Comm_create_keyval)(copy, delete, &mut key, ptr::null_mut());
             (mpi.call.Comm_set_attr)(mpi.handle(mpi.abi.comm_self), key, ptr::null_mut());
         }
     });
-}
-
-unsafe extern "C" fn copy_nothing(
-    _comm: usize,
-    _key: c_int,
-    _extra: *mut c_void,
-    _value: *mut c_void,
-    _copy: *mut c_void,
-    flag: *mut c_int,
-) -> c_int {
-    // SAFETY: MPI passes a valid place.
-    unsafe { flag.write(0) };
-    0
 }
 
 unsafe extern "C" fn at_end(
