@@ -119,8 +119,14 @@ mod tests {
         let mark = format!("XTASK_MARK={}", std::process::id());
         let (name, value) = mark.split_once('=').unwrap();
         let mut command = std::process::Command::new("sleep");
-        let mut child = command.arg("60").env(name, value).spawn().unwrap();
-        let found = marked_processes(&mark);
+        let mut child = command.arg("600").env(name, value).spawn().unwrap();
+        // A process has its new environment only once it runs its new program.
+        let begin = Instant::now();
+        let mut found = marked_processes(&mark);
+        while found.is_empty() && begin.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(5));
+            found = marked_processes(&mark);
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(found.len(), 1);
