@@ -38,7 +38,13 @@ pub(crate) fn decode(mpi: &'static Mpi, datatype: usize) -> Result<Datatype> {
 
 /// Whether a type is predefined, so that it is never freed.
 pub(crate) fn is_predefined(mpi: &'static Mpi, datatype: usize) -> Result<bool> {
-    Ok(Contents::of(mpi, datatype)?.is_predefined(mpi))
+    Ok(is_predefined_combiner(mpi, Contents::sizes(mpi, datatype)?.combiner))
+}
+
+fn is_predefined_combiner(mpi: &Mpi, combiner: i64) -> bool {
+    let abi = mpi.abi;
+    [abi.combiner_named, abi.combiner_f90_real, abi.combiner_f90_complex, abi.combiner_f90_integer]
+        .contains(&combiner)
 }
 
 fn failed(what: &str, code: c_int) -> Error {
@@ -149,14 +155,7 @@ impl Contents {
     }
 
     fn is_predefined(&self, mpi: &Mpi) -> bool {
-        let abi = mpi.abi;
-        [
-            abi.combiner_named,
-            abi.combiner_f90_real,
-            abi.combiner_f90_complex,
-            abi.combiner_f90_integer,
-        ]
-        .contains(&self.combiner)
+        is_predefined_combiner(mpi, self.combiner)
     }
 
     /// The compact form; frees the types that `get_contents` gave.

@@ -16,6 +16,7 @@
 //! | `report` | the table at the end |
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use clap::Args;
 
@@ -47,9 +48,17 @@ pub(crate) struct MpiTestArguments {
     /// The drop-in library [default: build it].
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
+    /// Seed of the random client programs, as a failed run printed it [default: a new one].
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
 }
 
 impl MpiTestArguments {
+    fn seed(&self) -> u64 {
+        static SEED: OnceLock<u64> = OnceLock::new();
+        self.seed.unwrap_or_else(|| *SEED.get_or_init(crate::steps::new_seed))
+    }
+
     fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|pattern| name.contains(pattern.as_str()))
     }
