@@ -257,7 +257,9 @@ impl Bench<'_> {
             ranks: *ranks,
             words: vec![self.program(client, mpi).into()],
             env: env.into_iter().map(|(name, value)| (name, value.into())).collect(),
-            preload: before.chain(library.into_iter().chain(patience).map(Path::to_owned)).collect(),
+            preload: before
+                .chain(library.into_iter().chain(patience).map(Path::to_owned))
+                .collect(),
         };
         let shared = SharedMemory::now();
         let limit = Duration::from_secs(header.seconds);

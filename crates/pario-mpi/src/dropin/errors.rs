@@ -61,7 +61,8 @@ fn class(mpi: &Mpi, error: &Error) -> c_int {
         ErrorClass::ReadOnly => abi.err_read_only,
         ErrorClass::Quota => abi.err_quota,
         ErrorClass::NoSpace => abi.err_no_space,
-        ErrorClass::Io | ErrorClass::NoMemory | ErrorClass::Conversion => abi.err_io,
+        ErrorClass::Conversion => abi.err_conversion,
+        ErrorClass::Io | ErrorClass::NoMemory => abi.err_io,
         _ => abi.err_other,
     };
     c_int::try_from(class).unwrap_or(1)

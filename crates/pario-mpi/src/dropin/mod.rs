@@ -5,6 +5,7 @@
 //! | `entries` | every `MPI_File_*` and `PMPI_File_*`, one line each |
 //! | `files` | open files and their handles |
 //! | `manage` | open, close, views, sizes, hints: what is not data access |
+//! | `representations` | data representations that a program registers |
 //! | `transfer` | reads and writes |
 //! | `requests` | non-blocking calls as requests of the MPI library |
 //! | `errors` | error classes, codes, strings and handlers |
@@ -16,6 +17,7 @@ mod entries;
 mod errors;
 mod files;
 mod manage;
+mod representations;
 mod requests;
 mod transfer;
 
