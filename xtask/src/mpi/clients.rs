@@ -165,7 +165,8 @@ impl Bench<'_> {
         let directory = client.source.parent().unwrap_or(Path::new("."));
         let headers = fs::read_dir(directory).into_iter().flatten().flatten();
         let headers = headers.map(|entry| entry.path());
-        let headers = headers.filter(|path| path.extension().is_some_and(|kind| kind == "h"));
+        let headers = headers
+            .filter(|path| path.extension().is_some_and(|kind| kind == "h" || kind == "inc"));
         let sources: Vec<PathBuf> = headers.chain([client.source.clone()]).collect();
         let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
         if setup::is_newer(&program, &sources) {

@@ -18,8 +18,18 @@ use crate::binding::Mpi;
 /// Distinct error texts that are given codes of their own; later ones share their class.
 const TEXTS_MAX: usize = 1000;
 
-/// A callback of the program: `void (*)(MPI_File *, int *, ...)`.
-type Callback = unsafe extern "C" fn(*mut usize, *mut c_int);
+/// A callback of the program: `void (*)(MPI_File *, int *, ...)`, or the same with an integer handle.
+#[derive(Clone, Copy)]
+enum Callback {
+    C(unsafe extern "C" fn(*mut usize, *mut c_int)),
+    Fortran(unsafe extern "C" fn(*mut c_int, *mut c_int)),
+}
+
+/// What a callback is written in.
+pub(super) enum Language {
+    C,
+    Fortran,
+}
 
 /// What happens on an error: the value of an error handler.
 pub(super) type Handler = usize;
@@ -138,7 +148,7 @@ pub(super) fn drop_reference(mpi: &Mpi, handler: Handler) -> bool {
 }
 
 /// A fresh handler for a callback.
-pub(super) fn create(mpi: &Mpi, callback: usize) -> Result<Handler, c_int> {
+pub(super) fn create(mpi: &Mpi, callback: usize, language: Language) -> Result<Handler, c_int> {
     let mut handler = 0;
     // SAFETY: the library only remembers the function; it never calls it, since no communicator
     // gets this handler.
@@ -147,7 +157,12 @@ pub(super) fn create(mpi: &Mpi, callback: usize) -> Result<Handler, c_int> {
         return Err(code);
     }
     // SAFETY: the program passes a function of this type, as the standard demands.
-    let callback = unsafe { std::mem::transmute::<usize, Callback>(callback) };
+    let callback = unsafe {
+        match language {
+            Language::C => Callback::C(std::mem::transmute::<usize, _>(callback)),
+            Language::Fortran => Callback::Fortran(std::mem::transmute::<usize, _>(callback)),
+        }
+    };
     let mut all = handlers();
     all.callbacks.get_or_insert_with(HashMap::new).insert(handler, (callback, 1));
     Ok(handler)
@@ -175,8 +190,14 @@ pub(super) fn call(
     let known = handlers().callbacks.as_ref().and_then(|all| all.get(&handler)).copied();
     if let Some((callback, _)) = known {
         let mut code = code;
+        let mut slot = files::slot_of(handle);
         // SAFETY: the program gave this function for errors of files.
-        unsafe { callback(&mut handle, &mut code) };
+        unsafe {
+            match callback {
+                Callback::C(callback) => callback(&mut handle, &mut code),
+                Callback::Fortran(callback) => callback(&mut slot, &mut code),
+            }
+        };
     } else if [mpi.abi.errors_are_fatal, mpi.abi.errors_abort]
         .map(|one| mpi.handle(one))
         .contains(&handler)

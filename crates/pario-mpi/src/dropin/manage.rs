@@ -503,7 +503,7 @@ pub(super) unsafe fn create_errhandler(
     callback: usize,
     place: *mut c_void,
 ) -> c_int {
-    match errors::create(mpi, callback) {
+    match errors::create(mpi, callback, errors::Language::C) {
         Ok(handler) => {
             // SAFETY: the program passes room for a handler.
             unsafe { put_handle(mpi, place, handler) };
@@ -545,7 +545,7 @@ fn refuse_sequential(open: &OpenFile, name: &str) -> Result<()> {
     if !open.file.mode().sequential {
         return Ok(());
     }
-    let text = format!("{name}: a sequential file is only read or written at its shared pointer");
+    let text = format!("{name}: a sequential file has a shared file pointer only");
     Err(Error::new(ErrorClass::UnsupportedOperation, text))
 }
 

@@ -9,6 +9,7 @@
 //! | `transfer` | reads and writes |
 //! | `requests` | non-blocking calls as requests of the MPI library |
 //! | `errors` | error classes, codes, strings and handlers |
+//! | `fortran` | error handlers written in Fortran |
 //!
 //! Every entry point goes through [`enter`]: it finds the MPI library, counts the call, and lets no
 //! panic out.
@@ -16,6 +17,7 @@
 mod entries;
 mod errors;
 mod files;
+mod fortran;
 mod manage;
 mod representations;
 mod requests;

@@ -19,6 +19,8 @@ int main(int argc, char **argv) {
     OK(MPI_File_set_errhandler(file, MPI_ERRORS_ARE_FATAL));
     printf("PASS\n");
     fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    usleep(300000); /* A launcher that kills its ranks may lose what they have just printed. */
     MPI_File_write_at(file, -1, &word, 1, MPI_INT, MPI_STATUS_IGNORE);
     printf("STILL HERE after an error that is fatal\n");
     MPI_Finalize();

@@ -189,8 +189,7 @@ impl Handle {
         if !self.mode.sequential {
             return Ok(());
         }
-        let text =
-            format!("{name}: a sequential file is only read or written at its shared pointer");
+        let text = format!("{name}: a sequential file has its shared file pointer only");
         Err(self.explain(Error::new(ErrorClass::UnsupportedOperation, text)))
     }
 

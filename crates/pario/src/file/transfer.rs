@@ -301,7 +301,13 @@ impl Begun {
     fn access(&self, skip: u64, len: u64) -> Result<Access> {
         let place = self.place.clone()?;
         // Parts of a conversion begin inside the request, maybe inside an etype.
-        Ok(request::access(&self.view, place, skip + len)?.without_first(skip))
+        let access = request::access(&self.view, place, skip + len)?;
+        if self.kind.direction == Direction::Write && !access.is_sorted() {
+            let text = "the filetype is longer than its extent, so that what this call writes \
+                        overlaps itself; write one filetype at a time, or resize it";
+            return Err(Error::new(ErrorClass::Type, text));
+        }
+        Ok(access.without_first(skip))
     }
 }
 
