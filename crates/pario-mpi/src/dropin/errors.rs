@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pario::{Error, ErrorClass};
 
+use super::FAILURE;
 use super::files::{self, OpenFile};
 use crate::abi::Family;
 use crate::binding::Mpi;
@@ -205,8 +206,12 @@ pub(super) fn call(
         if let Some(error) = error {
             eprintln!("pario: fatal error on a file: {error}");
         }
+        // A code may end in a zero byte, which would look like success to a shell.
+        let status = error.map_or(FAILURE, |error| class(mpi, error));
         // SAFETY: the handler says so.
-        unsafe { (mpi.call.Abort)(mpi.handle(mpi.abi.comm_world), code) };
+        unsafe { (mpi.call.Abort)(mpi.handle(mpi.abi.comm_world), status) };
+        // MPICH's may return when another rank was faster.
+        std::process::exit(status);
     }
 }
 
