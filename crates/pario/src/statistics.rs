@@ -62,28 +62,24 @@ pub struct FileStatistics {
 impl FileStatistics {
     pub(crate) fn add(&mut self, call: &CallStatistics) {
         self.calls += 1;
-        let sum = self.total.clone();
-        self.total = CallStatistics {
-            call: call.call,
-            strategy: call.strategy,
-            reason: call.reason,
-            planned: call.planned,
-            aggregators: call.aggregators.max(sum.aggregators),
-            rounds: sum.rounds + call.rounds,
-            requested_bytes: sum.requested_bytes + call.requested_bytes,
-            moved_bytes: sum.moved_bytes + call.moved_bytes,
-            messages: sum.messages + call.messages,
-            sent_bytes: sum.sent_bytes + call.sent_bytes,
-            shared_bytes: sum.shared_bytes + call.shared_bytes,
-            storage_reads: sum.storage_reads + call.storage_reads,
-            storage_read_bytes: sum.storage_read_bytes + call.storage_read_bytes,
-            storage_writes: sum.storage_writes + call.storage_writes,
-            storage_written_bytes: sum.storage_written_bytes + call.storage_written_bytes,
-            locks: sum.locks + call.locks,
-            planning: sum.planning + call.planning,
-            exchange: sum.exchange + call.exchange,
-            storage: sum.storage + call.storage,
-        };
+        let sum = &mut self.total;
+        (sum.call, sum.strategy, sum.reason) = (call.call, call.strategy, call.reason);
+        sum.planned = call.planned;
+        sum.aggregators = sum.aggregators.max(call.aggregators);
+        sum.rounds += call.rounds;
+        sum.requested_bytes += call.requested_bytes;
+        sum.moved_bytes += call.moved_bytes;
+        sum.messages += call.messages;
+        sum.sent_bytes += call.sent_bytes;
+        sum.shared_bytes += call.shared_bytes;
+        sum.storage_reads += call.storage_reads;
+        sum.storage_read_bytes += call.storage_read_bytes;
+        sum.storage_writes += call.storage_writes;
+        sum.storage_written_bytes += call.storage_written_bytes;
+        sum.locks += call.locks;
+        sum.planning += call.planning;
+        sum.exchange += call.exchange;
+        sum.storage += call.storage;
     }
 }
 

@@ -219,7 +219,7 @@ fn constant(family: &str, table: &Table, kinds: &BTreeMap<String, Kind>) -> Resu
 fn handle(value: &str) -> String {
     match value.starts_with("0x") {
         true => format!("Handle::Value({value})"),
-        false => format!("Handle::Symbol(c{value:?})"),
+        false => format!("symbol!({value:?})"),
     }
 }
 
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(field("MPI_2INT"), "two_int");
         assert_eq!(field("HANDLE_SIZE"), "handle_size");
         assert_eq!(handle("0x44"), "Handle::Value(0x44)");
-        assert_eq!(handle("ompi_x"), "Handle::Symbol(c\"ompi_x\")");
+        assert_eq!(handle("ompi_x"), "symbol!(\"ompi_x\")");
         let none = "Datatype { handle: None, size: 0, extent: 0 }";
         assert_eq!(datatype("none"), none);
     }

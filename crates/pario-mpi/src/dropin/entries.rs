@@ -3,13 +3,21 @@
 //! A macro makes both names of each function. What a line says is what the function does.
 #![allow(non_snake_case)]
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use super::manage::{self, number, offset};
 use super::representations::{self, Registered};
 use super::transfer::{Access, Place, UserBuffer, begin, end, start, transfer};
 use super::{enter, files};
 use crate::binding::Mpi;
+
+/// A name that ends with a zero byte.
+const fn terminated(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}
 
 /// Defines entry points under their `MPI_` and `PMPI_` names.
 macro_rules! entries {
@@ -33,8 +41,7 @@ macro_rules! entries {
                 }
 
                 unsafe fn both($($argument: $type),*) -> c_int {
-                    const NAME: &str = concat!("PMPI_", $prefix, stringify!($name), "\0");
-                    let name = std::ffi::CStr::from_bytes_with_nul(NAME.as_bytes());
+                    const NAME: &CStr = terminated(concat!("PMPI_", $prefix, stringify!($name), "\0"));
                     let pass_on = |function: *mut c_void| {
                         type Function = unsafe extern "C" fn($($type),*) -> c_int;
                         // SAFETY: the library's own function of this name has this type.
@@ -44,7 +51,7 @@ macro_rules! entries {
                         }
                     };
                     let serve: fn(&'static Mpi, $($type),*) -> c_int = $serve;
-                    enter(name.unwrap_or_default(), pass_on, |mpi| serve(mpi, $($argument),*))
+                    enter(NAME, pass_on, |mpi| serve(mpi, $($argument),*))
                 }
             }
         )*
