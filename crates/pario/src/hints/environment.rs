@@ -13,8 +13,8 @@
 //! stands between `#`, as in `cb_config_list=#*:4#`.
 //!
 //! Nothing from here is trusted: both sources are read up to a size limit, only known keys with
-//! values inside their bounds have an effect, and a process with more rights than its user (set-uid,
-//! set-gid or file capabilities) reads nothing at all. What cannot be used is reported.
+//! values inside their bounds have an effect, and a process with more rights than its user
+//! (set-uid, set-gid or file capabilities) reads nothing at all. What cannot be used is reported.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};

@@ -1,7 +1,8 @@
 //! What a call did, and what all calls on a file did together, on one rank and on all.
 //!
 //! Counts of bytes, messages and storage calls add up over ranks. Times do not: ranks work at the
-//! same time, so that the longest counts. A collective call is one call, however many ranks make it.
+//! same time, so that the longest counts. A collective call is one call, however many ranks make
+//! it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -253,7 +254,7 @@ impl fmt::Display for Bytes {
         match scale.checked_sub(1).and_then(|index| UNITS.get(usize::try_from(index).ok()?)) {
             None => write!(formatter, "{} bytes", self.0),
             Some(unit) => {
-                let tenths = u128::from(self.0) * 10 >> (10 * scale);
+                let tenths = (u128::from(self.0) * 10) >> (10 * scale);
                 write!(formatter, "{}.{} {unit}", tenths / 10, tenths % 10)
             }
         }
@@ -292,7 +293,7 @@ impl fmt::Display for FileStatistics {
             writeln!(formatter, "{name:12}{served}")?;
         }
         let CallStatistics { rounds, aggregators, .. } = self.total;
-        writeln!(formatter, "rounds      {rounds}, by at most {aggregators} aggregators")?;
+        writeln!(formatter, "aggregators {aggregators} at most, in {rounds} rounds")?;
         self.total.figures(formatter)
     }
 }
