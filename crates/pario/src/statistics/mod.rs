@@ -292,8 +292,12 @@ impl fmt::Display for FileStatistics {
             let name = if index == 0 { "calls" } else { "" };
             writeln!(formatter, "{name:12}{served}")?;
         }
-        let CallStatistics { rounds, aggregators, .. } = self.total;
-        writeln!(formatter, "aggregators {aggregators} at most, in {rounds} rounds")?;
+        match self.total {
+            CallStatistics { aggregators: 0, .. } => writeln!(formatter, "aggregators none")?,
+            CallStatistics { aggregators, rounds, .. } => {
+                writeln!(formatter, "aggregators {aggregators} at most, in {rounds} rounds")?;
+            }
+        }
         self.total.figures(formatter)
     }
 }
