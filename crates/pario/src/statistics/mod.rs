@@ -295,7 +295,7 @@ impl fmt::Display for FileStatistics {
         match self.total {
             CallStatistics { aggregators: 0, .. } => writeln!(formatter, "aggregators none")?,
             CallStatistics { aggregators, rounds, .. } => {
-                writeln!(formatter, "aggregators {aggregators} at most, in {rounds} rounds")?;
+                writeln!(formatter, "aggregators {aggregators} at most; rounds {rounds}")?;
             }
         }
         self.total.figures(formatter)
