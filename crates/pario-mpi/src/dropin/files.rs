@@ -101,6 +101,18 @@ pub(super) fn get(handle: usize) -> Result<Arc<OpenFile>> {
     })
 }
 
+/// Prints what was done with files that are still open, where statistics are wanted. That is
+/// known of this rank only: the others need not come here at the same time.
+pub(super) fn print_open() {
+    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    for open in table.iter().flatten() {
+        let wanted = open.file.hints().value("pario_statistics") == Some("true");
+        if wanted && open.file.communicator().rank() == 0 {
+            open.file.summary().print();
+        }
+    }
+}
+
 /// Takes a file out of the table.
 pub(super) fn remove(handle: usize) -> Result<Arc<OpenFile>> {
     let file = get(handle)?;

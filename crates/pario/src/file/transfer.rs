@@ -102,12 +102,12 @@ impl Handle {
         if position == Position::Individual {
             state.pointer = behind;
         }
-        let calls = state.statistics.calls;
+        let calls = state.statistics.total.rounds;
         drop(state);
         // Looking at the clock takes as long as writing some bytes: short calls do it now and then.
         let timed_calls = match len >= TIMED_BYTES {
             true => 1,
-            false if calls % TIMED_CALLS == 0 => u32::try_from(TIMED_CALLS).unwrap_or(1),
+            false if calls.is_multiple_of(TIMED_CALLS) => u32::try_from(TIMED_CALLS).unwrap_or(1),
             false => 0,
         };
         let began = (timed_calls > 0).then(Instant::now);
