@@ -100,8 +100,8 @@ impl MpiCommunicator {
 
     /// A duplicate of any communicator, such as one of the crate `mpi`. All its ranks call this.
     ///
-    /// ```ignore
-    /// use mpi::traits::{AsRaw, CommunicatorCollectives};
+    /// ```text
+    /// use mpi::raw::AsRaw;
     /// let universe = mpi::initialize().unwrap();
     /// let world = universe.world();
     /// let comm = unsafe { pario_mpi::MpiCommunicator::from_raw(world.as_raw()) }?;

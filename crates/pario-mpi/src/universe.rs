@@ -128,7 +128,8 @@ fn check_size(mpi: &Mpi, launch: Option<Launch>, size: u32) -> Result<()> {
         Some(started) if started > 1 && size == 1 => {
             let text = format!(
                 "the launcher started {started} ranks, but each is alone in the world of {} ({}): \
-                 start them with that library's mpirun, or set {LIBRARY} to the library of this one",
+                 start them with that library's mpirun, or set {LIBRARY} to the library of this \
+                 one",
                 mpi.path(),
                 mpi.version()
             );

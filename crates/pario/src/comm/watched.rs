@@ -51,7 +51,8 @@ impl Wait {
 }
 
 impl Watched {
-    /// Mentions waits of at least `patience`, and what the messages are about; none if that is zero.
+    /// Mentions waits that last `patience`, and what the messages are about; none if that is
+    /// zero.
     pub fn new(inner: Arc<dyn Communicator>, subject: String, patience: Duration) -> Watched {
         Watched { inner, subject, patience, waits: Mutex::default() }
     }
