@@ -104,7 +104,7 @@ impl MpiCommunicator {
     /// use mpi::raw::AsRaw;
     /// let universe = mpi::initialize().unwrap();
     /// let world = universe.world();
-    /// let comm = unsafe { pario_mpi::MpiCommunicator::from_raw(world.as_raw()) }?;
+    /// let comm = unsafe { pario_mpi::MpiCommunicator::from_raw(world.as_raw().0) }?;
     /// let file = pario::File::options().read(true).open(&*comm, "data")?;
     /// ```
     ///

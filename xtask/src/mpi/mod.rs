@@ -11,6 +11,7 @@
 //! | `header` | what a client program asks for, in its first comment |
 //! | `clients`, `verdict` | build and run the client programs; what makes a run good |
 //! | `launch`, `traces` | one run with a time limit; what it left behind |
+//! | `programs` | programs in Rust |
 //! | `mpi4py` | the tests of mpi4py that touch files |
 //! | `constants`, `tables` | the constants of each ABI: compared, and turned into Rust |
 //! | `report` | the table at the end |
@@ -26,6 +27,7 @@ mod header;
 mod launch;
 mod library;
 mod mpi4py;
+mod programs;
 mod python;
 mod report;
 mod setup;
@@ -41,12 +43,16 @@ pub(crate) struct MpiTestArguments {
     /// Only with this MPI, for example mpich5.
     #[arg(long, value_name = "NAME")]
     mpi: Option<String>,
-    /// Only client programs whose name contains this; `mpi4py` and `constants` are names, too.
+    /// Only client programs whose name contains this; `mpi4py`, `constants`, `conformance`,
+    /// `interleaved`, `bench` and `rsmpi` are names, too.
     #[arg(long, value_name = "PATTERN")]
     only: Option<String>,
     /// The drop-in library [default: build it].
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
+    /// Also sends a message of more than 2 GiB; needs 8 GiB of memory.
+    #[arg(long)]
+    long: bool,
 }
 
 impl MpiTestArguments {
@@ -113,6 +119,7 @@ pub(crate) fn test_and_tell(
         constants::check(&places, &found.mpis, &mut report)?;
     }
     clients::run_all(&places, &found, library.as_deref(), arguments, &mut report)?;
+    programs::run_all(&places, &found, arguments, skipped, &mut report)?;
     if arguments.wants("mpi4py") {
         mpi4py::run_all(&places, &found, library.as_deref(), &mut report)?;
     }
