@@ -110,6 +110,7 @@ functions! {
     );
     Get_count(status: *const c_void, datatype: usize, count: Out<c_int>);
     Test(request: Out<usize>, flag: Out<c_int>, status: *mut c_void);
+    Barrier(comm: usize);
     Allgather(
         from: *const c_void, count: c_int, datatype: usize, to: *mut c_void, to_count: c_int,
         to_datatype: usize, comm: usize,
@@ -122,6 +123,7 @@ functions! {
     Win_free(win: Out<usize>);
     Win_lock_all(assertion: c_int, win: usize);
     Win_unlock_all(win: usize);
+    Win_sync(win: usize);
     Win_flush(rank: c_int, win: usize);
     Fetch_and_op(
         from: *const c_void, to: *mut c_void, datatype: usize, rank: c_int, place: isize,

@@ -18,7 +18,7 @@ use pario::{Communicator, Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
 use crate::counter::{Counter, Place};
-use crate::messages::Messages;
+use crate::messages::{Messages, PIECE_BYTES};
 use crate::progress;
 
 /// The ranks of an MPI communicator.
@@ -49,6 +49,8 @@ pub struct MpiCommunicator {
     rank: u32,
     size: u32,
     nodes: Vec<u32>,
+    /// On how many nodes a test pretends to be.
+    pretended_nodes: Option<u32>,
     counter: Option<Counter>,
     messages: Messages,
 }
@@ -133,6 +135,16 @@ impl MpiCommunicator {
         Ok(Arc::new(MpiCommunicator::borrow(mpi, comm)?.own_duplicate()?))
     }
 
+    /// A duplicate that pretends that its ranks run on so many nodes, at least one, each with a range
+    /// of neighbouring ranks; all ranks call it with the same number. What ranks of different
+    /// nodes do can so be tested on one.
+    ///
+    /// # Errors
+    /// As [`Communicator::duplicate`].
+    pub fn with_nodes(&self, nodes: u32) -> Result<Arc<MpiCommunicator>> {
+        self.duplicate_as(self.messages.piece_bytes, Some(nodes)).map(Arc::new)
+    }
+
     /// A duplicate that sends messages in pieces of so many bytes, at least one; all ranks call it
     /// with the same number. MPI counts bytes in an `int`, so long messages must be divided; this
     /// lets a test see that without sending gigabytes.
@@ -140,9 +152,7 @@ impl MpiCommunicator {
     /// # Errors
     /// As [`Communicator::duplicate`].
     pub fn with_piece_bytes(&self, bytes: usize) -> Result<Arc<MpiCommunicator>> {
-        let mut duplicate = self.own_duplicate()?;
-        duplicate.messages.piece_bytes = bytes.clamp(1, crate::messages::PIECE_BYTES);
-        Ok(Arc::new(duplicate))
+        self.duplicate_as(bytes, self.pretended_nodes).map(Arc::new)
     }
 
     /// A communicator to be duplicated, with nothing of its own.
@@ -161,12 +171,21 @@ impl MpiCommunicator {
             rank: number(rank),
             size: number(size),
             nodes: vec![0; number(size) as usize],
+            pretended_nodes: None,
             counter: None,
             messages: Messages::new(mpi, comm, number(rank)),
         })
     }
 
     fn own_duplicate(&self) -> Result<MpiCommunicator> {
+        self.duplicate_as(self.messages.piece_bytes, self.pretended_nodes)
+    }
+
+    fn duplicate_as(
+        &self,
+        piece_bytes: usize,
+        pretended_nodes: Option<u32>,
+    ) -> Result<MpiCommunicator> {
         let mpi = self.mpi;
         let mut comm = 0;
         // SAFETY: the communicator is valid, and all ranks call this.
@@ -177,9 +196,14 @@ impl MpiCommunicator {
         }
         let mut duplicate = MpiCommunicator::borrow(mpi, comm)?;
         duplicate.owned = true;
-        duplicate.messages.piece_bytes = self.messages.piece_bytes;
+        duplicate.messages.piece_bytes = piece_bytes.clamp(1, PIECE_BYTES);
+        duplicate.pretended_nodes = pretended_nodes;
         let segment = Counter::segment(self.rank == 0);
-        let places = duplicate.gather_places(Place::of_this_process(&segment))?;
+        let mut place = Place::of_this_process(&segment);
+        if let Some(nodes) = pretended_nodes {
+            place.host = u64::from(self.rank / self.size.div_ceil(nodes.clamp(1, self.size)));
+        }
+        let places = duplicate.gather_places(place)?;
         duplicate.nodes = nodes(&places);
         duplicate.counter = Some(Counter::new(mpi, comm, &places, segment)?);
         Ok(duplicate)

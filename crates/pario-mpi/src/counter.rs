@@ -231,10 +231,15 @@ fn make_window(mpi: &'static Mpi, comm: usize) -> Result<usize> {
         if code != 0 {
             return Err(failed("MPI_Win_allocate", code));
         }
-        base.cast::<u64>().write(0);
         (mpi.call.Win_lock_all)(0, window);
+        base.cast::<u64>().write(0);
+        (mpi.call.Win_sync)(window);
+        // Nobody adds to a number that its rank has yet to set.
+        match (mpi.call.Barrier)(comm) {
+            0 => Ok(window),
+            code => Err(failed("MPI_Barrier", code)),
+        }
     }
-    Ok(window)
 }
 
 fn change_window(

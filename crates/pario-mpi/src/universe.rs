@@ -13,6 +13,7 @@ use crate::binding::Mpi;
 use crate::comm::{MpiCommunicator, check};
 use crate::launcher::{self, LIBRARY, Launch};
 use crate::locate;
+use crate::progress;
 
 /// Which threads may call MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +42,8 @@ pub enum Threading {
 /// # }
 /// ```
 ///
-/// Dropping it finalises MPI if it has initialised it: keep it in `main`. If it is dropped by a
+/// Dropping it waits for the non-blocking calls of files and finalises MPI, if it has initialised
+/// it: keep it in `main`. If it is dropped by a
 /// panic, it ends all ranks (`MPI_Abort`), which would otherwise wait for this one.
 pub struct Universe {
     mpi: &'static Mpi,
@@ -196,6 +198,7 @@ impl Drop for Universe {
         if std::thread::panicking() {
             abort(self.mpi, PANICKED);
         }
+        progress::finish();
         self.world = None;
         if let Some(function) = self.mpi.first_function("MPI_Finalize") {
             // SAFETY: the function of that name has this signature, and MPI is active.

@@ -28,6 +28,13 @@ fn main() {
     // Pieces that are short enough for a test take the way of messages beyond 2 GiB.
     let pieces = world.with_piece_bytes(PIECE).expect("a duplicate");
     conformance::communicator(pieces, seed, &LENGTHS);
+    // Between nodes the counter is a window of MPI.
+    for nodes in [2, 3] {
+        let spread = world.with_nodes(nodes).expect("a duplicate");
+        let last = spread.size() - 1;
+        assert_eq!(spread.node(last) > 0, last > 0, "the last rank is elsewhere");
+        conformance::communicator(spread, seed, &[]);
+    }
     if let Some(len) = arguments.get(1) {
         let len = len.parse().expect("a length");
         conformance::communicator(world.clone(), seed, &[len]);
