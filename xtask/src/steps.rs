@@ -57,7 +57,7 @@ pub(crate) fn run_all(root: &Path, arguments: &TestArguments) -> Result<String, 
 }
 
 /// A seed that differs from run to run.
-fn new_seed() -> u64 {
+pub(crate) fn new_seed() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }

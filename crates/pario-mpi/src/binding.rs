@@ -176,6 +176,7 @@ functions! {
     // pario has a function of this name too, which stands before the library's.
     #[own] Errhandler_free(handler: Out<usize>);
 
+    #[optional] Errhandler_c2f(handler: usize);
     #[optional] Async_start(poll: usize, state: *mut c_void, stream: usize);
     #[optional] opal_progress_register(callback: usize);
 }

@@ -30,15 +30,44 @@ pub(crate) fn decode(mpi: &'static Mpi, datatype: usize) -> Result<Datatype> {
         return Ok(known);
     }
     let contents = Contents::of(mpi, datatype)?;
-    let decoded = contents.build(mpi, datatype)?;
+    let decoded = match contents.is_predefined(mpi) {
+        true => named(mpi, datatype)?,
+        false => contents.build(mpi, &mut |inner| decode(mpi, inner))?,
+    };
     let decoded = with_bounds(mpi, datatype, decoded)?;
     keep(mpi, datatype, &contents, &decoded);
     Ok(decoded)
 }
 
+/// The form of an MPI datatype whose predefined types are replaced, with bounds that follow from
+/// them: what a type becomes in a file where its elements have other sizes.
+///
+/// # Errors
+/// As [`decode`], and what `replace` says.
+pub(crate) fn replaced(
+    mpi: &'static Mpi,
+    datatype: usize,
+    replace: &dyn Fn(usize) -> Result<Datatype>,
+) -> Result<Datatype> {
+    if datatype == mpi.handle(mpi.abi.datatype_null) || datatype == 0 {
+        return Err(Error::new(ErrorClass::Type, "the datatype is MPI_DATATYPE_NULL"));
+    }
+    let contents = Contents::of(mpi, datatype)?;
+    match contents.is_predefined(mpi) {
+        true => replace(datatype),
+        false => contents.build(mpi, &mut |inner| replaced(mpi, inner, replace)),
+    }
+}
+
 /// Whether a type is predefined, so that it is never freed.
 pub(crate) fn is_predefined(mpi: &'static Mpi, datatype: usize) -> Result<bool> {
-    Ok(Contents::of(mpi, datatype)?.is_predefined(mpi))
+    Ok(is_predefined_combiner(mpi, Contents::sizes(mpi, datatype)?.combiner))
+}
+
+fn is_predefined_combiner(mpi: &Mpi, combiner: i64) -> bool {
+    let abi = mpi.abi;
+    [abi.combiner_named, abi.combiner_f90_real, abi.combiner_f90_complex, abi.combiner_f90_integer]
+        .contains(&combiner)
 }
 
 fn failed(what: &str, code: c_int) -> Error {
@@ -149,23 +178,16 @@ impl Contents {
     }
 
     fn is_predefined(&self, mpi: &Mpi) -> bool {
-        let abi = mpi.abi;
-        [
-            abi.combiner_named,
-            abi.combiner_f90_real,
-            abi.combiner_f90_complex,
-            abi.combiner_f90_integer,
-        ]
-        .contains(&self.combiner)
+        is_predefined_combiner(mpi, self.combiner)
     }
 
-    /// The compact form; frees the types that `get_contents` gave.
-    fn build(&self, mpi: &'static Mpi, datatype: usize) -> Result<Datatype> {
-        if self.is_predefined(mpi) {
-            return named(mpi, datatype);
-        }
-        let inner: Result<Vec<Datatype>> =
-            self.types.iter().map(|&inner| decode(mpi, inner)).collect();
+    /// The compact form of a derived type; frees the types that `get_contents` gave.
+    fn build(
+        &self,
+        mpi: &'static Mpi,
+        decode: &mut dyn FnMut(usize) -> Result<Datatype>,
+    ) -> Result<Datatype> {
+        let inner: Result<Vec<Datatype>> = self.types.iter().map(|&inner| decode(inner)).collect();
         for &inner in &self.types {
             if !is_predefined(mpi, inner).unwrap_or(true) {
                 let mut inner = inner;

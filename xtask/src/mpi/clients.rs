@@ -41,6 +41,7 @@ struct Bench<'a> {
     places: &'a Places,
     setup: &'a Setup,
     library: Option<&'a Path>,
+    seed: u64,
 }
 
 /// The drop-in library: as given, or built now.
@@ -76,7 +77,7 @@ pub(super) fn run_all(
     arguments: &MpiTestArguments,
     report: &mut Report,
 ) -> Result<(), String> {
-    let bench = Bench { places, setup, library };
+    let bench = Bench { places, setup, library, seed: arguments.seed() };
     let clients = clients(&places.package().join("tests/clients"), arguments)?;
     let mut cases = Vec::new();
     for client in &clients {
@@ -90,6 +91,10 @@ pub(super) fn run_all(
     }
     let builds = cases.iter().filter(|case| Some(&case.ranks) == case.client.header.ranks.first());
     at_once(builds.collect(), |case| bench.build(case.client, case.mpi))?;
+    for name in clients.iter().flat_map(|client| &client.header.preload) {
+        bench.build_preload(name)?;
+    }
+    println!("seed of the random client programs: {}", arguments.seed());
     let (alone, together): (Vec<&Case>, Vec<&Case>) =
         cases.iter().partition(|case| case.client.header.alone);
     let outcomes = at_once(together, |case| bench.run(case))?;
@@ -160,7 +165,8 @@ impl Bench<'_> {
         let directory = client.source.parent().unwrap_or(Path::new("."));
         let headers = fs::read_dir(directory).into_iter().flatten().flatten();
         let headers = headers.map(|entry| entry.path());
-        let headers = headers.filter(|path| path.extension().is_some_and(|kind| kind == "h"));
+        let headers = headers
+            .filter(|path| path.extension().is_some_and(|kind| kind == "h" || kind == "inc"));
         let sources: Vec<PathBuf> = headers.chain([client.source.clone()]).collect();
         let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
         if setup::is_newer(&program, &sources) {
@@ -188,6 +194,16 @@ impl Bench<'_> {
                 String::from_utf8_lossy(&output.stderr)
             )),
         }
+    }
+
+    fn preload(&self, name: &str) -> PathBuf {
+        self.places.mpi.join("clients").join(format!("{name}.so"))
+    }
+
+    /// Compiles a library that a client wants before pario.
+    fn build_preload(&self, name: &str) -> Result<(), String> {
+        let source = self.places.package().join("tests/clients/preload");
+        setup::shared_library(&source.join(format!("{name}.c")), &self.preload(name))
     }
 
     /// Runs a case in all the ways its program asks for.
@@ -234,13 +250,17 @@ impl Bench<'_> {
         if library.is_some() {
             env.push(("PARIO_MPI_COUNT".to_owned(), "1".to_owned()));
         }
+        env.push(("PARIO_SEED".to_owned(), self.seed.to_string()));
         let patient = mpi.needs_patience() && !header.alone;
         let patience = patient.then_some(self.setup.patience.as_path());
+        let before = header.preload.iter().map(|name| self.preload(name));
         let start = Start {
             ranks: *ranks,
             words: vec![self.program(client, mpi).into()],
             env: env.into_iter().map(|(name, value)| (name, value.into())).collect(),
-            preload: library.into_iter().chain(patience).map(Path::to_owned).collect(),
+            preload: before
+                .chain(library.into_iter().chain(patience).map(Path::to_owned))
+                .collect(),
         };
         let shared = SharedMemory::now();
         let limit = Duration::from_secs(header.seconds);

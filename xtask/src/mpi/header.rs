@@ -14,6 +14,7 @@
 //! | `seconds` | time limit of a run (default 60) |
 //! | `ends` | `well` (default), or `badly`: ends with an error after it printed `PASS` |
 //! | `alone` | `yes`: nothing else runs at the same time, and MPICH is not slowed by patience |
+//! | `preload` | names of sources in `preload/`: libraries that come before pario |
 //! | `link` | more words for the compiler |
 //! | `after` | a program with arguments that runs in the directory and must end well |
 //! | `expect` | a text that must be in the output of `after` |
@@ -36,6 +37,7 @@ pub(super) struct Header {
     pub(super) seconds: u64,
     pub(super) ends_well: bool,
     pub(super) alone: bool,
+    pub(super) preload: Vec<String>,
     pub(super) link: Vec<String>,
     pub(super) after: Vec<Vec<String>>,
     pub(super) expect: Vec<String>,
@@ -70,6 +72,7 @@ impl Default for Header {
             seconds: 60,
             ends_well: true,
             alone: false,
+            preload: Vec::new(),
             link: Vec::new(),
             after: Vec::new(),
             expect: Vec::new(),
@@ -106,6 +109,7 @@ impl Header {
             "seconds" => self.seconds = number(value)?,
             "ends" => self.ends_well = either(value, "well", "badly")?,
             "alone" => self.alone = either(value, "yes", "no")?,
+            "preload" => self.preload.extend(words()),
             "link" => self.link.extend(words()),
             "after" => self.after.push(words().collect()),
             "expect" => self.expect.push(value.to_owned()),

@@ -17,6 +17,7 @@
 //! | `report` | the table at the end |
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use clap::Args;
 
@@ -50,12 +51,20 @@ pub(crate) struct MpiTestArguments {
     /// The drop-in library [default: build it].
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
+    /// Seed of the random client programs, as a failed run printed it [default: a new one].
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
     /// Also sends a message of more than 2 GiB; needs 8 GiB of memory.
     #[arg(long)]
     long: bool,
 }
 
 impl MpiTestArguments {
+    fn seed(&self) -> u64 {
+        static SEED: OnceLock<u64> = OnceLock::new();
+        self.seed.unwrap_or_else(|| *SEED.get_or_init(crate::steps::new_seed))
+    }
+
     fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|pattern| name.contains(pattern.as_str()))
     }

@@ -63,19 +63,25 @@ fn python_hindrance() -> Result<Option<String>, String> {
 
 /// Compiles what lets MPICH's ranks sleep.
 fn patience(places: &Places) -> Result<PathBuf, String> {
-    let source = places.root.join("xtask/src/mpi/patience.c");
     let library = places.mpi.join("patience.so");
-    if is_newer(&library, &[&source]) {
-        return Ok(library);
+    shared_library(&places.root.join("xtask/src/mpi/patience.c"), &library)?;
+    Ok(library)
+}
+
+/// Compiles a library to be preloaded, unless it is newer than its source.
+pub(super) fn shared_library(source: &Path, library: &Path) -> Result<(), String> {
+    if is_newer(library, &[source]) {
+        return Ok(());
     }
+    let parent = library.parent().unwrap_or(library);
+    let created = std::fs::create_dir_all(parent);
+    created.map_err(|error| format!("cannot make {}: {error}", parent.display()))?;
     let mut command = Command::new("cc");
     command.args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror"]);
-    command.arg(&source).arg("-o").arg(&library).arg("-ldl").stdin(Stdio::null());
-    let created = std::fs::create_dir_all(&places.mpi);
-    created.map_err(|error| format!("cannot make {}: {error}", places.mpi.display()))?;
+    command.arg(source).arg("-o").arg(library).arg("-ldl").stdin(Stdio::null());
     let output = command.output().map_err(|error| format!("cannot start cc: {error}"))?;
     match output.status.success() {
-        true => Ok(library),
+        true => Ok(()),
         false => Err(format!(
             "cc {} failed:\n{}",
             source.display(),

@@ -6,6 +6,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::manage::{self, number, offset};
+use super::representations::{self, Registered};
 use super::transfer::{Access, Place, UserBuffer, begin, end, start, transfer};
 use super::{enter, files};
 use crate::binding::Mpi;
@@ -94,7 +95,7 @@ entries! { "File_",
         number(mpi, file, position, manage::position)
     };
     get_position_shared(file: usize, position: *mut i64) => |mpi, file, position| unsafe {
-        number(mpi, file, position, |open| open.file.position_shared().map(offset))
+        number(mpi, file, position, manage::position_shared)
     };
     get_byte_offset(file: usize, position: i64, bytes: *mut i64) =>
         |mpi, file, position, bytes| unsafe {
@@ -130,13 +131,15 @@ entries! { "",
         |mpi, handler| unsafe { manage::errhandler_free(mpi, handler) };
     Register_datarep(
         name: *const c_char, read: usize, write: usize, extent: usize, extra: *mut c_void,
-    ) => |mpi, name, read, write, _extent, _extra| unsafe {
-        manage::register_datarep(mpi, name, read, write)
+    ) => |mpi, name, read, write, extent, extra| unsafe {
+        let state = extra.expose_provenance();
+        representations::register(mpi, name, Registered { read, write, extent, state, large: false })
     };
     Register_datarep_c(
         name: *const c_char, read: usize, write: usize, extent: usize, extra: *mut c_void,
-    ) => |mpi, name, read, write, _extent, _extra| unsafe {
-        manage::register_datarep(mpi, name, read, write)
+    ) => |mpi, name, read, write, extent, extra| unsafe {
+        let state = extra.expose_provenance();
+        representations::register(mpi, name, Registered { read, write, extent, state, large: true })
     };
 }
 

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pario::{Error, ErrorClass};
 
+use super::FAILURE;
 use super::files::{self, OpenFile};
 use crate::abi::Family;
 use crate::binding::Mpi;
@@ -18,8 +19,18 @@ use crate::binding::Mpi;
 /// Distinct error texts that are given codes of their own; later ones share their class.
 const TEXTS_MAX: usize = 1000;
 
-/// A callback of the program: `void (*)(MPI_File *, int *, ...)`.
-type Callback = unsafe extern "C" fn(*mut usize, *mut c_int);
+/// A callback of the program: `void (*)(MPI_File *, int *, ...)`, or the same with an integer handle.
+#[derive(Clone, Copy)]
+enum Callback {
+    C(unsafe extern "C" fn(*mut usize, *mut c_int)),
+    Fortran(unsafe extern "C" fn(*mut c_int, *mut c_int)),
+}
+
+/// What a callback is written in.
+pub(super) enum Language {
+    C,
+    Fortran,
+}
 
 /// What happens on an error: the value of an error handler.
 pub(super) type Handler = usize;
@@ -61,7 +72,8 @@ fn class(mpi: &Mpi, error: &Error) -> c_int {
         ErrorClass::ReadOnly => abi.err_read_only,
         ErrorClass::Quota => abi.err_quota,
         ErrorClass::NoSpace => abi.err_no_space,
-        ErrorClass::Io | ErrorClass::NoMemory | ErrorClass::Conversion => abi.err_io,
+        ErrorClass::Conversion => abi.err_conversion,
+        ErrorClass::Io | ErrorClass::NoMemory => abi.err_io,
         _ => abi.err_other,
     };
     c_int::try_from(class).unwrap_or(1)
@@ -137,7 +149,7 @@ pub(super) fn drop_reference(mpi: &Mpi, handler: Handler) -> bool {
 }
 
 /// A fresh handler for a callback.
-pub(super) fn create(mpi: &Mpi, callback: usize) -> Result<Handler, c_int> {
+pub(super) fn create(mpi: &Mpi, callback: usize, language: Language) -> Result<Handler, c_int> {
     let mut handler = 0;
     // SAFETY: the library only remembers the function; it never calls it, since no communicator
     // gets this handler.
@@ -146,7 +158,12 @@ pub(super) fn create(mpi: &Mpi, callback: usize) -> Result<Handler, c_int> {
         return Err(code);
     }
     // SAFETY: the program passes a function of this type, as the standard demands.
-    let callback = unsafe { std::mem::transmute::<usize, Callback>(callback) };
+    let callback = unsafe {
+        match language {
+            Language::C => Callback::C(std::mem::transmute::<usize, _>(callback)),
+            Language::Fortran => Callback::Fortran(std::mem::transmute::<usize, _>(callback)),
+        }
+    };
     let mut all = handlers();
     all.callbacks.get_or_insert_with(HashMap::new).insert(handler, (callback, 1));
     Ok(handler)
@@ -174,8 +191,14 @@ pub(super) fn call(
     let known = handlers().callbacks.as_ref().and_then(|all| all.get(&handler)).copied();
     if let Some((callback, _)) = known {
         let mut code = code;
+        let mut slot = files::slot_of(handle);
         // SAFETY: the program gave this function for errors of files.
-        unsafe { callback(&mut handle, &mut code) };
+        unsafe {
+            match callback {
+                Callback::C(callback) => callback(&mut handle, &mut code),
+                Callback::Fortran(callback) => callback(&mut slot, &mut code),
+            }
+        };
     } else if [mpi.abi.errors_are_fatal, mpi.abi.errors_abort]
         .map(|one| mpi.handle(one))
         .contains(&handler)
@@ -183,8 +206,12 @@ pub(super) fn call(
         if let Some(error) = error {
             eprintln!("pario: fatal error on a file: {error}");
         }
+        // A code may end in a zero byte, which would look like success to a shell.
+        let status = error.map_or(FAILURE, |error| class(mpi, error));
         // SAFETY: the handler says so.
-        unsafe { (mpi.call.Abort)(mpi.handle(mpi.abi.comm_world), code) };
+        unsafe { (mpi.call.Abort)(mpi.handle(mpi.abi.comm_world), status) };
+        // MPICH's may return when another rank was faster.
+        std::process::exit(status);
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use pario::{Error, ErrorClass, File, Result};
 
 use super::errors::{self, Handler};
+use super::representations::Conversion;
 use crate::binding::Mpi;
 
 /// Integer handles begin here; smaller ones are predefined.
@@ -34,6 +35,8 @@ pub(super) struct FileState {
     pub(super) etype: usize,
     pub(super) filetype: usize,
     pub(super) representation: String,
+    /// How data is converted, if the program does that itself.
+    pub(super) conversion: Option<Conversion>,
     pub(super) handler: Handler,
     /// What the active split collective will return: its name, its code and its bytes.
     pub(super) split: Option<(&'static str, c_int, u64)>,
@@ -46,6 +49,12 @@ impl OpenFile {
 
     pub(super) fn handle(&self) -> usize {
         self.handle
+    }
+
+    /// How the program converts data in this direction, if it does.
+    pub(super) fn conversion(&self, write: bool) -> Option<Conversion> {
+        let state = self.state();
+        state.conversion.as_ref().filter(|conversion| conversion.converts(write)).cloned()
     }
 
     pub(super) fn handler(&self) -> Handler {

@@ -1,16 +1,16 @@
 //! Open, close, views, sizes, hints: what is not data access.
 
-use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::io::SeekFrom;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pario::{Datatype, Error, ErrorClass, File, HintSet, Representation, Result, View};
 
 use super::errors;
 use super::files::{self, FileState, OpenFile};
+use super::representations::{self, Conversion};
 use super::{get_handle, put_handle};
 use crate::binding::Mpi;
 use crate::comm::MpiCommunicator;
@@ -28,7 +28,7 @@ fn positive(value: i64, what: &str) -> Result<u64> {
 ///
 /// # Safety
 /// `text` is null or a valid C string.
-unsafe fn string<'a>(text: *const c_char) -> Result<&'a CStr> {
+pub(super) unsafe fn string<'a>(text: *const c_char) -> Result<&'a CStr> {
     if text.is_null() {
         return Err(argument("a string is a null pointer"));
     }
@@ -152,6 +152,7 @@ unsafe fn open_file(
         etype: byte,
         filetype: byte,
         representation: "native".into(),
+        conversion: None,
         handler,
         split: None,
     };
@@ -252,13 +253,14 @@ pub(super) unsafe fn set_view(
     files::with(mpi, handle, |open| {
         // SAFETY: passed on from the caller.
         let view = unsafe { describe(open, displacement, types, representation) };
-        open.file.try_set_view(view.as_ref().map(|(view, _)| view).map_err(Clone::clone))?;
-        let (_, name) = view?;
+        open.file.try_set_view(view.as_ref().map(|(view, ..)| view).map_err(Clone::clone))?;
+        let (_, name, conversion) = view?;
         let (etype, filetype) = (own_type(mpi, types.0)?, own_type(mpi, types.1)?);
         let old = {
             let mut state = open.state();
             let old = (state.etype, state.filetype);
             (state.etype, state.filetype, state.representation) = (etype, filetype, name);
+            state.conversion = conversion;
             old
         };
         free_type(mpi, old.0);
@@ -271,13 +273,13 @@ pub(super) unsafe fn set_view(
     })
 }
 
-/// The view that a program describes, and the name of its representation.
+/// The view that a program describes, the name of its representation, and how it converts.
 unsafe fn describe(
     open: &OpenFile,
     displacement: i64,
     types: (usize, usize),
     representation: *const c_char,
-) -> Result<(View, String)> {
+) -> Result<(View, String, Option<Conversion>)> {
     let mpi = open.mpi;
     let displacement = match displacement == mpi.abi.displacement_current {
         true if open.file.mode().sequential => {
@@ -286,12 +288,15 @@ unsafe fn describe(
         true => return Err(argument("set_view: MPI_DISPLACEMENT_CURRENT needs a sequential file")),
         false => positive(displacement, "set_view: a displacement")?,
     };
-    let (etype, filetype) = (datatype::decode(mpi, types.0)?, datatype::decode(mpi, types.1)?);
     // SAFETY: passed on from the caller.
     let name = unsafe { string(representation) }?.to_string_lossy().into_owned();
-    let representation = known_representation(&name)?;
-    let view = View::new(displacement, &etype, &filetype).with_representation(representation);
-    Ok((view, name))
+    let (representation, conversion) = representations::known(mpi, &name)?;
+    let decode = |handle| match &conversion {
+        Some(conversion) => conversion.in_file(handle),
+        None => datatype::decode(mpi, handle),
+    };
+    let view = View::new(displacement, &decode(types.0)?, &decode(types.1)?);
+    Ok((view.with_representation(representation), name, conversion))
 }
 
 /// MPI_File_get_view.
@@ -445,6 +450,10 @@ pub(super) fn set_info(mpi: &'static Mpi, handle: usize, info: usize) -> c_int {
 
 /// MPI_File_get_type_extent: the extent in the file's representation.
 pub(super) fn type_extent(open: &OpenFile, handle: usize) -> Result<i64> {
+    let conversion = open.state().conversion.clone();
+    if let Some(conversion) = conversion {
+        return Ok(conversion.in_file(handle)?.extent());
+    }
     let datatype: Datatype = datatype::decode(open.mpi, handle)?;
     match open.file.view().representation() {
         Representation::External32 => datatype.external_extent(),
@@ -494,7 +503,7 @@ pub(super) unsafe fn create_errhandler(
     callback: usize,
     place: *mut c_void,
 ) -> c_int {
-    match errors::create(mpi, callback) {
+    match errors::create(mpi, callback, errors::Language::C) {
         Ok(handler) => {
             // SAFETY: the program passes room for a handler.
             unsafe { put_handle(mpi, place, handler) };
@@ -531,61 +540,30 @@ pub(super) unsafe fn errhandler_free(mpi: &'static Mpi, place: *mut c_void) -> c
     unsafe { errors::free_handler(mpi, place) }
 }
 
-/// MPI_File_get_position: sequential files have no individual pointer.
-pub(super) fn position(open: &OpenFile) -> Result<i64> {
-    if open.file.mode().sequential {
-        let text = "get_position: a sequential file has a shared file pointer only";
-        return Err(Error::new(ErrorClass::UnsupportedOperation, text));
+/// An error for questions of position, which sequential files do not answer.
+fn refuse_sequential(open: &OpenFile, name: &str) -> Result<()> {
+    if !open.file.mode().sequential {
+        return Ok(());
     }
+    let text = format!("{name}: a sequential file has a shared file pointer only");
+    Err(Error::new(ErrorClass::UnsupportedOperation, text))
+}
+
+/// MPI_File_get_position.
+pub(super) fn position(open: &OpenFile) -> Result<i64> {
+    refuse_sequential(open, "get_position")?;
     Ok(offset(open.file.position()))
+}
+
+/// MPI_File_get_position_shared.
+pub(super) fn position_shared(open: &OpenFile) -> Result<i64> {
+    refuse_sequential(open, "get_position_shared")?;
+    open.file.position_shared().map(offset)
 }
 
 /// MPI_File_get_byte_offset.
 pub(super) fn byte_offset(open: &OpenFile, position: i64) -> Result<i64> {
+    refuse_sequential(open, "get_byte_offset")?;
     let position = positive(position, "get_byte_offset: an offset")?;
     open.file.byte_offset(position).map(offset)
-}
-
-/// Representations that the program has registered, and whether they convert.
-static REPRESENTATIONS: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
-
-fn representations() -> MutexGuard<'static, BTreeMap<String, bool>> {
-    REPRESENTATIONS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// MPI_Register_datarep.
-///
-/// # Safety
-/// The arguments are those of the MPI call.
-pub(super) unsafe fn register_datarep(
-    mpi: &'static Mpi,
-    name: *const c_char,
-    read: usize,
-    write: usize,
-) -> c_int {
-    // SAFETY: passed on from the caller.
-    let registered = unsafe { string(name) }.and_then(|name| {
-        let name = name.to_string_lossy().into_owned();
-        let known = name.parse::<Representation>().is_ok() || representations().contains_key(&name);
-        if known {
-            let text = format!("data representation {name:?} is registered already");
-            return Err(Error::new(ErrorClass::DupDatarep, text));
-        }
-        representations().insert(name, read != 0 || write != 0);
-        Ok(())
-    });
-    registered.map_or_else(|error: Error| errors::raise(mpi, None, &error), |()| 0)
-}
-
-/// The representation of a name. One that the program registered without conversion functions is
-/// the one of memory; one with them cannot be used yet.
-fn known_representation(name: &str) -> Result<Representation> {
-    match representations().get(name) {
-        Some(false) => Ok(Representation::Internal),
-        Some(true) => {
-            let text = format!("data representation {name:?} converts, which pario cannot do yet");
-            Err(Error::new(ErrorClass::UnsupportedDatarep, text))
-        }
-        None => name.parse(),
-    }
 }

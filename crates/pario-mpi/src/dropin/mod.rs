@@ -5,9 +5,11 @@
 //! | `entries` | every `MPI_File_*` and `PMPI_File_*`, one line each |
 //! | `files` | open files and their handles |
 //! | `manage` | open, close, views, sizes, hints: what is not data access |
+//! | `representations` | data representations that a program registers |
 //! | `transfer` | reads and writes |
 //! | `requests` | non-blocking calls as requests of the MPI library |
 //! | `errors` | error classes, codes, strings and handlers |
+//! | `fortran` | error handlers written in Fortran |
 //!
 //! Every entry point goes through [`enter`]: it finds the MPI library, counts the call, and lets no
 //! panic out.
@@ -15,7 +17,9 @@
 mod entries;
 mod errors;
 mod files;
+mod fortran;
 mod manage;
+mod representations;
 mod requests;
 mod transfer;
 

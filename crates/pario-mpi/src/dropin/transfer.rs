@@ -6,6 +6,7 @@ use pario::{Datatype, Error, ErrorClass, OwnedBuffer, Position, Result, Source, 
 
 use super::errors;
 use super::files::{self, OpenFile};
+use super::representations::Conversion;
 use super::requests::{Ending, Request};
 use crate::binding::Mpi;
 use crate::{datatype, progress};
@@ -120,6 +121,9 @@ fn arguments(mpi: &'static Mpi, access: Access, buffer: UserBuffer) -> (Position
 /// Carries an access out and waits for it.
 fn blocking(open: &OpenFile, access: Access, buffer: UserBuffer) -> Result<Status> {
     let file = &open.file;
+    if let Some(conversion) = open.conversion(access.write) {
+        return converted(open, access, buffer, &conversion);
+    }
     let (position, mut raw) = arguments(open.mpi, access, buffer);
     match (access.write, access.collective) {
         (true, false) => file.write(position, raw.source()?),
@@ -127,6 +131,43 @@ fn blocking(open: &OpenFile, access: Access, buffer: UserBuffer) -> Result<Statu
         (false, false) => file.read(position, raw.target()?),
         (false, true) => file.try_read_all(position, raw.target()),
     }
+}
+
+/// As [`blocking`], for a file whose data the program converts itself.
+fn converted(
+    open: &OpenFile,
+    access: Access,
+    buffer: UserBuffer,
+    conversion: &Conversion,
+) -> Result<Status> {
+    let file = &open.file;
+    // What is wrong on this rank is told to the others, as in `blocking`.
+    let room = access.place.position().and_then(|position| {
+        let converted = match access.write {
+            // SAFETY: the buffer is the program's, for this write.
+            true => unsafe { conversion.encode(&buffer) },
+            false => conversion.room(&buffer),
+        };
+        Ok((position, converted?))
+    });
+    let (position, mut room) = match room {
+        Ok((position, room)) => (position, Ok(room)),
+        Err(error) => (Position::At(0), Err(error)),
+    };
+    let bytes = room.as_mut().map(|room| &mut room.bytes).map_err(|error| error.clone());
+    let mut status = match (access.write, access.collective) {
+        (true, false) => file.write(position, &*bytes?)?,
+        (true, true) => file.try_write_all(position, bytes.map(|bytes| Source::from(&*bytes)))?,
+        (false, false) => file.read(position, bytes?)?,
+        (false, true) => file.try_read_all(position, bytes.map(Target::from))?,
+    };
+    let mut room = room?;
+    if !access.write {
+        // SAFETY: the buffer is the program's, for this read.
+        unsafe { conversion.decode(&buffer, &mut room, status.bytes)? };
+    }
+    status.bytes = room.memory_moved(status.bytes);
+    Ok(status)
 }
 
 /// How a call ended, for statuses: its code, after the file's handler was called, and its bytes.
@@ -180,6 +221,7 @@ pub(super) unsafe fn start(
         Err(error) => return errors::raise(mpi, None, &error),
     };
     let background = access.collective
+        && open.conversion(access.write).is_none()
         && progress::go_on_by_themselves(mpi)
         && open.file.communicator().size() > 1;
     let mut ended = None;

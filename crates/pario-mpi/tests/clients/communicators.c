@@ -1,7 +1,7 @@
 /* ranks: 1 2 5 8 */
 /* mpis: all */
 /* pario: both */
-/* calls: at least 1000 */
+/* calls: at least 800 */
 /*
  * Files on split, reordered, duplicated and self communicators, several at once; what was passed to
  * a call (communicator, datatype, info) may be freed as soon as the call returns.

@@ -10,6 +10,7 @@ module fortran_f08_state
   use mpi_f08
   implicit none
   integer :: rank = -1, handler_calls = 0, handler_code = 0
+  type(MPI_File) :: handler_file
 contains
   subroutine remember(failed, error)
     type(MPI_File) :: failed
@@ -17,6 +18,7 @@ contains
     if (failed == MPI_FILE_NULL) return
     handler_calls = handler_calls + 1
     handler_code = error
+    handler_file = failed
   end subroutine remember
 end module fortran_f08_state
 

@@ -3,9 +3,11 @@
 /* pario: both */
 /* calls: at least 20 */
 /* leaves: hdf5_hyperslabs.h5 */
-/* link: hdf5 */
-/* cflags: -I/usr/include/hdf5/mpich */
-/* libs: -L/usr/lib/x86_64-linux-gnu/hdf5/mpich -lhdf5 */
+/* link: -I/usr/include/hdf5/mpich -L/usr/lib/x86_64-linux-gnu/hdf5/mpich -lhdf5 */
+/* after: h5dump -w 400 hdf5_hyperslabs.h5 */
+/* expect: (0,0): 0, 1, 2, 3, 4, 5, */
+/* expect: (23,0): 3023000, 3023001, 3023002, */
+/* expect: (23,0): 6023000, 6023001, 6023002, */
 /*
  * Debian's parallel HDF5 (libhdf5-mpich-dev): collective and independent hyperslabs into contiguous
  * and chunked datasets; the file is closed, opened again and verified, and left for h5dump/h5diff.

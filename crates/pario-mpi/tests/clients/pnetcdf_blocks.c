@@ -3,8 +3,11 @@
 /* pario: both */
 /* calls: at least 20 */
 /* leaves: pnetcdf_blocks.nc */
-/* link: pnetcdf */
-/* libs: -lpnetcdf */
+/* link: -lpnetcdf */
+/* after: ncvalidator pnetcdf_blocks.nc */
+/* after: ncmpidump pnetcdf_blocks.nc */
+/* expect: 2050000, 2050001, 2050002, */
+/* expect: 4020000, 4020001, 4020002, */
 /*
  * Debian's PnetCDF 1.12.3 (libpnetcdf-dev), built on Debian's Open MPI 4.1.4 (mpicc.openmpi; it needs
  * libmpi_cxx, which Open MPI 5 lacks): blocking collective, independent and non-blocking writes; the

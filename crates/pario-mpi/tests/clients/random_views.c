@@ -3,6 +3,7 @@
 /* pario: both */
 /* calls: at least 400 */
 /* leaves: random_views.data */
+/* same: random_views.data */
 /*
  * Random datatypes in memory and in the file, random views, random calls; each rank checks what
  * it reads back, and the whole file is compared with an image made by naive loops.

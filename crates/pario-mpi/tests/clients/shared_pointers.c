@@ -1,7 +1,7 @@
 /* ranks: 1 2 5 8 */
 /* mpis: all */
 /* pario: both */
-/* calls: at least 100 */
+/* calls: at least 90 */
 /*
  * Shared pointers under contention: every record of every rank is in the file exactly once and
  * whole; ordered calls put records in the order of ranks; both move one and the same pointer.

@@ -128,6 +128,7 @@ impl Oracle {
                 }
             }
             Step::SeekShared(target) => {
+                require(!self.sequential, "seek in a sequential file")?;
                 let ends: Result<Vec<u64>, String> = (0..self.views.len())
                     .map(|rank| self.seek(rank, *target, self.shared))
                     .collect();

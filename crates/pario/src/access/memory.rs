@@ -71,6 +71,11 @@ impl Buffer {
         self.layout.is_sorted()
     }
 
+    /// Whether all data is one run of memory.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        self.layout.is_contiguous()
+    }
+
     /// The data at some positions, if it is contiguous.
     pub(crate) fn contiguous(&self, positions: &Range<u64>) -> Option<&[u8]> {
         let offset = self.contiguous_at(positions)?;

@@ -39,6 +39,13 @@ impl Access {
             let text = format!("{len} bytes at position {start} lie beyond 2^63 in this view");
             return Err(Error::new(ErrorClass::Type, text));
         }
+        if len > 0 && !layout.is_sorted() {
+            // A part of it may be in order, such as one of several filetypes that overlap.
+            let part = layout.sliced(start..start + len)?;
+            if part.is_sorted() {
+                return Ok(Access { layout: part, first_position: 0, first_data: 0, len });
+            }
+        }
         let first_data = if len == 0 { 0 } else { start };
         Ok(Access { layout: layout.clone(), first_position: 0, first_data, len })
     }

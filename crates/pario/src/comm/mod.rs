@@ -20,11 +20,14 @@ use std::task::{Context, Poll};
 use crate::error::Result;
 
 pub mod collective;
+mod gate;
 mod simulated;
 mod solo;
 mod threads;
 mod watched;
 
+pub use gate::GateLine;
+pub(crate) use gate::{Gate, Pass};
 pub use simulated::Simulated;
 pub use solo::Solo;
 pub use threads::Threads;
@@ -108,6 +111,12 @@ pub trait Communicator: Send + Sync {
 
     /// Sets the number that all ranks share; nobody adds to it at the same time.
     fn counter_set(&self, value: u64) -> Result<()>;
+
+    /// Memory that all ranks of this communicator share, made by [`GateLine::lines`], if there is
+    /// such memory on every rank. It lets plain writes go without range locks.
+    fn gate(&self) -> Option<&[GateLine]> {
+        None
+    }
 
     /// Carries a task forward while the program goes on. It may hold this communicator.
     fn spawn(&self, task: Task);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::collective::{index, rank_of};
-use super::{Communicator, Message, Tag, Task};
+use super::{Communicator, GateLine, Message, Tag, Task};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 
@@ -91,6 +91,7 @@ struct State {
     waiting: HashMap<Channel, Waker>,
     exchanges: HashMap<(u64, u64), u64>,
     counters: HashMap<u64, u64>,
+    gates: HashMap<u64, Arc<Vec<GateLine>>>,
 }
 
 impl State {
@@ -177,12 +178,18 @@ struct Rank {
     rank: u32,
     world: Arc<World>,
     exchange: u64,
+    gate: Arc<Vec<GateLine>>,
     duplicates: AtomicU64,
 }
 
 impl Rank {
     fn new(rank: u32, world: Arc<World>, exchange: u64) -> Rank {
-        Rank { rank, world, exchange, duplicates: AtomicU64::new(0) }
+        let gate = {
+            let mut state = lock(&world.state);
+            let gate = state.gates.entry(exchange);
+            gate.or_insert_with(|| Arc::new(GateLine::lines(world.size))).clone()
+        };
+        Rank { rank, world, exchange, gate, duplicates: AtomicU64::new(0) }
     }
 }
 
@@ -208,6 +215,7 @@ impl Communicator for Rank {
         let mut state = lock(&self.world.state);
         let fresh = wide(state.exchanges.len()) + 1;
         let exchange = *state.exchanges.entry((self.exchange, nth)).or_insert(fresh);
+        drop(state);
         Ok(Arc::new(Rank::new(self.rank, self.world.clone(), exchange)))
     }
 
@@ -248,6 +256,10 @@ impl Communicator for Rank {
     fn counter_set(&self, value: u64) -> Result<()> {
         lock(&self.world.state).counters.insert(self.exchange, value);
         Ok(())
+    }
+
+    fn gate(&self) -> Option<&[GateLine]> {
+        Some(&self.gate)
     }
 
     fn spawn(&self, task: Task) {

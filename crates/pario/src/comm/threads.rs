@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::collective::{index, rank_of};
-use super::{Communicator, Message, Tag, Task};
+use super::{Communicator, GateLine, Message, Tag, Task};
 use crate::error::{Error, ErrorClass, Result};
 
 /// Starts ranks as threads.
@@ -127,6 +127,7 @@ struct Exchange {
     id: u64,
     mailboxes: Vec<Mutex<Mailbox>>,
     counter: AtomicU64,
+    gate: Vec<GateLine>,
 }
 
 #[derive(Default)]
@@ -161,6 +162,7 @@ impl Group {
                 id: *count,
                 mailboxes: self.nodes.iter().map(|_| Mutex::default()).collect(),
                 counter: AtomicU64::new(0),
+                gate: GateLine::lines(rank_of(self.nodes.len())),
             });
             alive.retain(|exchange| exchange.strong_count() > 0);
             alive.push(Arc::downgrade(&exchange));
@@ -301,6 +303,10 @@ impl Communicator for Rank {
     fn counter_set(&self, value: u64) -> Result<()> {
         self.exchange.counter.store(value, Ordering::SeqCst);
         Ok(())
+    }
+
+    fn gate(&self) -> Option<&[GateLine]> {
+        Some(&self.exchange.gate)
     }
 
     fn spawn(&self, task: Task) {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use super::{Communicator, Message, Tag, Task};
+use super::{Communicator, GateLine, Message, Tag, Task};
 use crate::error::Result;
 
 /// A communicator whose waits are watched; files use it for their messages.
@@ -122,6 +122,10 @@ impl Communicator for Watched {
 
     fn counter_add(&self, delta: u64) -> Result<u64> {
         self.inner.counter_add(delta)
+    }
+
+    fn gate(&self) -> Option<&[GateLine]> {
+        self.inner.gate()
     }
 
     fn counter_set(&self, value: u64) -> Result<()> {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{Job, Outcome, timed};
+use super::{Job, Outcome, Protection, timed};
 use crate::access::Buffer;
 use crate::access::memory::{FileWindow, Parcel};
 use crate::access::windows::{Window, Windows};
@@ -48,7 +48,7 @@ enum Progress {
     EndOfFile,
 }
 
-impl Server<'_> {
+impl<'a> Server<'a> {
     async fn serve(&mut self) -> Result<()> {
         let own = &self.job.prepared.own;
         if own.is_empty() {
@@ -89,7 +89,7 @@ impl Server<'_> {
 
     /// A run that one storage call serves, or several if its data must be packed.
     async fn dense(&mut self, window: Window) -> Result<Progress> {
-        let guard = self.lock_write(&window.file).await?;
+        let guard = self.protect(&window.file).await?;
         let (file, positions) = (window.file, window.positions);
         let whole = file.end - file.start;
         let straight = self.job.buffer.contiguous(&positions).is_some();
@@ -150,7 +150,7 @@ impl Server<'_> {
 
     /// A window with holes: one large access instead of many small ones.
     async fn sieve(&mut self, window: Window) -> Result<Progress> {
-        let guard = self.lock_write(&window.file).await?;
+        let guard = self.protect_rewrite(&window.file).await?;
         let (start, len) = (window.file.start, window.file.end - window.file.start);
         let (job, storage) = (self.job, self.job.storage);
         let bytes = room(&mut self.staging, len)?;
@@ -187,7 +187,7 @@ impl Server<'_> {
     /// Many runs in one vectored call.
     async fn batch(&mut self, batch: &[Window]) -> Result<Progress> {
         let (first, last) = (&batch[0], &batch[batch.len() - 1]);
-        let guard = self.lock_write(&(first.file.start..last.file.end)).await?;
+        let guard = self.protect(&(first.file.start..last.file.end)).await?;
         let positions = first.positions.start..last.positions.end;
         let len = positions.end - positions.start;
         let (buffer, storage) = (self.job.buffer, self.job.storage);
@@ -245,10 +245,18 @@ impl Server<'_> {
         Ok(if moved < len { Progress::EndOfFile } else { Progress::GoesOn })
     }
 
-    /// Locks what is about to be written, where others may sieve.
-    async fn lock_write(&mut self, file: &Range<u64>) -> Result<Option<LockGuard>> {
+    /// Protects bytes that are about to be written, where others may sieve.
+    async fn protect(&mut self, file: &Range<u64>) -> Result<Option<Protection<'a>>> {
         match self.steps.lock {
-            LockRule::EachWrite => self.lock(file).await.map(Some),
+            LockRule::EachWrite => self.job.protect_write(file, self.statistics).await.map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Protects bytes of others that are about to be read and written back.
+    async fn protect_rewrite(&mut self, file: &Range<u64>) -> Result<Option<Protection<'a>>> {
+        match self.steps.lock {
+            LockRule::EachWrite => self.job.protect_rewrite(file, self.statistics).await.map(Some),
             _ => Ok(None),
         }
     }

@@ -13,10 +13,11 @@
 //! messages, and all of them learn it at the end, in `agree`. Only a lost rank ends a collective
 //! early, and it ends it for everybody.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::access::{Access, Buffer};
-use crate::comm::{Communicator, pause};
+use crate::comm::{Communicator, Gate, Pass, pause};
 use crate::error::{Error, Result};
 use crate::plan::{Direction, Plan, Steps};
 use crate::statistics::CallStatistics;
@@ -120,6 +121,45 @@ async fn lock(storage: &dyn Storage, range: LockRange) -> Result<LockGuard> {
             std::thread::sleep(LOCK_PAUSE);
         }
         pause().await;
+    }
+}
+
+/// What keeps writers and rewriters of a file apart while it lives.
+enum Protection<'a> {
+    /// The write has passed the gate.
+    Passed { _pass: Pass<'a> },
+    /// The range is locked; a rewriter has closed the gate as well.
+    Locked { _lock: LockGuard, _closed: Option<Pass<'a>> },
+}
+
+impl<'a> Job<'a> {
+    /// Lets a plain write go: past the gate if it is open, or under a lock.
+    async fn protect_write(
+        &self,
+        file: &Range<u64>,
+        statistics: &mut CallStatistics,
+    ) -> Result<Protection<'a>> {
+        if let Some(pass) = Gate::of(self.communicator).and_then(Gate::pass) {
+            return Ok(Protection::Passed { _pass: pass });
+        }
+        statistics.locks += 1;
+        let range = LockRange::exclusive(file);
+        Ok(Protection::Locked { _lock: lock(self.storage, range).await?, _closed: None })
+    }
+
+    /// Lets bytes of others be read and written back: nobody else writes them meanwhile.
+    async fn protect_rewrite(
+        &self,
+        file: &Range<u64>,
+        statistics: &mut CallStatistics,
+    ) -> Result<Protection<'a>> {
+        let closed = match Gate::of(self.communicator) {
+            Some(gate) => Some(gate.close().await),
+            None => None,
+        };
+        statistics.locks += 1;
+        let range = LockRange::exclusive(file);
+        Ok(Protection::Locked { _lock: lock(self.storage, range).await?, _closed: closed })
     }
 }
 

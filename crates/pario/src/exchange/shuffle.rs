@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use super::agree::{Report, reports};
 use super::window::{Window, reach};
-use super::{Job, Outcome, lock};
+use super::{Job, Outcome};
 use crate::access::memory::{ExposureGuard, Parcel};
 use crate::access::{Buffer, Exposure};
 use crate::comm::collective::{index, rank_of};
@@ -25,7 +25,6 @@ use crate::number::{narrow, wide};
 use crate::plan::two_phase::{Domain, Holes};
 use crate::plan::{Direction, Shuffled};
 use crate::statistics::CallStatistics;
-use crate::storage::LockRange;
 
 /// How many messages a rank may send to another before the first is answered.
 const ROUNDS_AHEAD: u32 = 2;
@@ -192,11 +191,9 @@ impl<'a> Shuffle<'a> {
         }
         let guard = match self.shuffled.holes() {
             Holes::Locked if !window.is_closed() => {
-                self.statistics.locks += 1;
                 let file = reach(&parcels);
-                let (offset, len) = (file.start, file.end - file.start);
-                let locked = lock(self.job.storage, LockRange { offset, len, exclusive: true });
-                locked.await.map_err(|error| window.fail(error)).ok()
+                let protected = self.job.protect_rewrite(&file, self.statistics).await;
+                protected.map_err(|error| window.fail(error)).ok()
             }
             _ => None,
         };

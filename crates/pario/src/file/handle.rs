@@ -158,10 +158,7 @@ impl Handle {
     /// # Errors
     /// `Arg` if it would become negative, `UnsupportedOperation` on sequential files.
     pub fn seek(&self, to: SeekFrom) -> Result<u64> {
-        if self.mode.sequential {
-            let text = "seek: a sequential file has a shared file pointer only";
-            return Err(self.explain(Error::new(ErrorClass::UnsupportedOperation, text)));
-        }
+        self.refuse_sequential("seek")?;
         let position = self.seek_target(to, self.position())?;
         self.state().pointer = position;
         Ok(position)
@@ -172,6 +169,8 @@ impl Handle {
     /// # Errors
     /// As [`Handle::seek`]; `NotSame` if the ranks differ.
     pub async fn seek_shared(&self, to: SeekFrom) -> Result<u64> {
+        // The mode is the same on all ranks.
+        self.refuse_sequential("seek_shared")?;
         let call = self.next_call();
         let own = match self.communicator.counter_add(0) {
             Ok(position) => self.seek_target(to, position),
@@ -183,6 +182,15 @@ impl Handle {
             _ => Ok(()),
         };
         self.agree(call, own).await.map(|()| position)
+    }
+
+    /// An error for what a sequential file, which only goes forward, does not have.
+    fn refuse_sequential(&self, name: &str) -> Result<()> {
+        if !self.mode.sequential {
+            return Ok(());
+        }
+        let text = format!("{name}: a sequential file has its shared file pointer only");
+        Err(self.explain(Error::new(ErrorClass::UnsupportedOperation, text)))
     }
 
     fn seek_target(&self, to: SeekFrom, current: u64) -> Result<u64> {

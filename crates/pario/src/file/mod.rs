@@ -194,6 +194,11 @@ impl File {
 
     /// The buffer comes from a source or target that the caller borrows for this call.
     fn try_call(&self, kind: Kind, position: Position, buffer: Result<Buffer>) -> Result<Status> {
+        if let Ok(buffer) = &buffer
+            && let Some(result) = self.handle.straight(kind, position, buffer)
+        {
+            return result;
+        }
         let signature = buffer.as_ref().map(Buffer::signature).map_err(Clone::clone);
         let begun = self.handle.begin(kind, position, signature, true);
         let run = self.handle.run(begun, buffer.as_ref().map_err(Clone::clone));

@@ -10,15 +10,16 @@ use super::handle::Handle;
 use super::pending::Done;
 use super::{Plan, Status};
 use crate::access::{Access, Buffer};
+use crate::comm::Gate;
 use crate::comm::collective::{broadcast, index};
 use crate::datatype::signature::{Form, Signature};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::inspect::{Circumstances, alone, together};
 use crate::exchange::{Job, Prepared};
-use crate::hints::Hints;
-use crate::number::narrow;
-use crate::plan::Direction;
+use crate::hints::{Hints, Strategy};
+use crate::number::{narrow, wide};
+use crate::plan::{Direction, plain_writes_lock};
 use crate::request::{self, Kind, Position};
 use crate::statistics::CallStatistics;
 use crate::view::{CompiledView, Representation};
@@ -44,6 +45,86 @@ pub(super) struct Begun {
 }
 
 impl Handle {
+    /// Serves the call that most programs make most often: one run of memory from or to one run
+    /// of the file, on this rank alone, with nobody in the way. One storage call, nothing planned.
+    ///
+    /// `None` for anything else, also for whatever is wrong with the call: nothing has happened
+    /// then, and the long way serves or refuses it.
+    pub(super) fn straight(
+        &self,
+        kind: Kind,
+        position: Position,
+        buffer: &Buffer,
+    ) -> Option<Result<Status>> {
+        let len = buffer.len();
+        if kind.collective || position == Position::Shared || len == 0 || !buffer.is_contiguous() {
+            return None;
+        }
+        kind.check(&self.mode, position).ok()?;
+        let mut state = self.state();
+        let view = &*state.view;
+        let native = view.view.representation().form() == Form::Native;
+        if state.atomic || !native || !view.layout.is_contiguous() || len % view.etype_bytes != 0 {
+            return None;
+        }
+        let place = match position {
+            Position::At(position) => position,
+            _ => state.pointer,
+        };
+        let start = place.checked_mul(view.etype_bytes)?;
+        start.checked_add(len).filter(|end| *end <= view.layout.size())?;
+        let offset = view.layout.lower().cast_unsigned() + start;
+        let behind = place + len / view.etype_bytes;
+        let write = kind.direction == Direction::Write;
+        let _pass = match write && plain_writes_lock(&state.hints, &self.facts) {
+            true => Some(Gate::of(&*self.communicator).and_then(Gate::pass)?),
+            false => None,
+        };
+        if position == Position::Individual {
+            state.pointer = behind;
+        }
+        drop(state);
+        let mut statistics = CallStatistics {
+            call: kind.name,
+            strategy: Strategy::Direct,
+            reason: "one run of bytes",
+            rounds: 1,
+            requested_bytes: len,
+            ..Default::default()
+        };
+        let began = Instant::now();
+        let positions = 0..len;
+        let moved = match write {
+            true => self.storage.write_at(offset, buffer.contiguous(&positions)?).map(|()| len),
+            false => self.storage.read_at(offset, buffer.contiguous_mut(&positions)?).map(wide),
+        };
+        statistics.storage = began.elapsed();
+        statistics.moved_bytes = moved.as_ref().map_or_else(Error::moved, |&moved| moved);
+        match write {
+            true => {
+                statistics.storage_writes = 1;
+                statistics.storage_written_bytes = statistics.moved_bytes;
+            }
+            false => {
+                statistics.storage_reads = 1;
+                statistics.storage_read_bytes = statistics.moved_bytes;
+            }
+        }
+        self.count(statistics);
+        let explain = |error: Error| {
+            let moved = error.moved();
+            self.explain(error.at_offset(offset).after_moving(moved))
+        };
+        Some(moved.map(Status::new).map_err(explain))
+    }
+
+    /// Keeps what a call did.
+    fn count(&self, statistics: CallStatistics) {
+        let mut state = self.state();
+        state.statistics.add(&statistics);
+        state.last_call = statistics;
+    }
+
     /// Begins a call for `signature`'s data: checks it, and moves the file pointer.
     pub(super) fn begin(
         &self,
@@ -83,10 +164,7 @@ impl Handle {
         let result = self.run_counted(begun, buffer, &mut statistics).await;
         let moved = result.as_ref().map_or_else(Error::moved, |&bytes| bytes);
         statistics.moved_bytes = moved;
-        let mut state = self.state();
-        state.statistics.add(&statistics);
-        state.last_call = statistics;
-        drop(state);
+        self.count(statistics);
         result.map(Status::new).map_err(|error| self.explain(error))
     }
 
@@ -288,10 +366,7 @@ impl Handle {
         let job = Job { refused, ..self.job(call, &plan.prepared, buffer) };
         let result = job.run(&mut statistics).await;
         statistics.moved_bytes = result.as_ref().map_or_else(Error::moved, |&bytes| bytes);
-        let mut state = self.state();
-        state.statistics.add(&statistics);
-        state.last_call = statistics;
-        drop(state);
+        self.count(statistics);
         result.map(Status::new).map_err(|error| self.explain(error))
     }
 }
@@ -301,7 +376,13 @@ impl Begun {
     fn access(&self, skip: u64, len: u64) -> Result<Access> {
         let place = self.place.clone()?;
         // Parts of a conversion begin inside the request, maybe inside an etype.
-        Ok(request::access(&self.view, place, skip + len)?.without_first(skip))
+        let access = request::access(&self.view, place, skip + len)?;
+        if self.kind.direction == Direction::Write && !access.is_sorted() {
+            let text = "the filetype is longer than its extent, so that what this call writes \
+                        overlaps itself; write one filetype at a time, or resize it";
+            return Err(Error::new(ErrorClass::Type, text));
+        }
+        Ok(access.without_first(skip))
     }
 }
 

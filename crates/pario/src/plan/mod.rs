@@ -104,15 +104,25 @@ impl Planning<'_> {
 
     /// Whether any call on this file may read bytes of others and write them back.
     fn somebody_rewrites(&self) -> bool {
-        let off = |switch| switch == Switch::Disable;
-        self.file.readable
-            && self.file.range_locks
-            && match self.hints.strategy {
-                Strategy::Direct | Strategy::List => false,
-                Strategy::Auto => !off(self.hints.sieve_write) || !off(self.hints.collective_write),
-                _ => true,
-            }
+        somebody_rewrites(self.hints, self.file)
     }
+}
+
+fn somebody_rewrites(hints: &Hints, file: &FileFacts) -> bool {
+    let off = |switch| switch == Switch::Disable;
+    file.readable
+        && file.range_locks
+        && match hints.strategy {
+            Strategy::Direct | Strategy::List => false,
+            Strategy::Auto => !off(hints.sieve_write) || !off(hints.collective_write),
+            _ => true,
+        }
+}
+
+/// Whether an independent write of one run of bytes has to take care of ranks that rewrite bytes
+/// of others.
+pub(crate) fn plain_writes_lock(hints: &Hints, file: &FileFacts) -> bool {
+    file.nodes.len() > 1 && somebody_rewrites(hints, file)
 }
 
 impl Plan {

@@ -146,6 +146,13 @@ pub struct LockRange {
     pub exclusive: bool,
 }
 
+impl LockRange {
+    /// A lock that nobody shares.
+    pub(crate) fn exclusive(file: &std::ops::Range<u64>) -> LockRange {
+        LockRange { offset: file.start, len: file.end - file.start, exclusive: true }
+    }
+}
+
 /// Keeps a range locked until it is dropped.
 pub struct LockGuard {
     release: Option<Box<dyn FnOnce() + Send + Sync>>,

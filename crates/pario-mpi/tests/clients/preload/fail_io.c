@@ -4,8 +4,7 @@
  *     fail_io_arm(FAIL_WRITE, 2, ENOSPC, 1, "name");  // the second write to such a file fails, once
  *     fired = fail_io_disarm();                       // how many calls were made to fail
  *
- * Build: cc -shared -fPIC -O1 -o fail_io.so fail_io.c -ldl
- * Run:   LD_PRELOAD=fail_io.so:libpario_mpi.so   (before pario, whose calls it has to meet)
+ * It comes before pario in LD_PRELOAD, since it has to meet pario's calls.
  *
  * Only files whose path contains the given text are hit, so that MPI's own shared memory is not.
  */
@@ -44,7 +43,7 @@ void fail_io_arm(int call, int nth, int error, int times, const char *path) {
 
 int fail_io_disarm(void) {
     armed.call = FAIL_NOTHING;
-    return armed.fired;
+    return atomic_exchange(&armed.fired, 0);
 }
 
 static int path_matches(int handle) {
