@@ -135,9 +135,9 @@ impl MpiCommunicator {
         Ok(Arc::new(MpiCommunicator::borrow(mpi, comm)?.own_duplicate()?))
     }
 
-    /// A duplicate that pretends that its ranks run on so many nodes, at least one, each with a range
-    /// of neighbouring ranks; all ranks call it with the same number. What ranks of different
-    /// nodes do can so be tested on one.
+    /// A duplicate that pretends that its ranks run on so many nodes, at least one, each with a
+    /// range of neighbouring ranks; all ranks call it with the same number. What ranks of
+    /// different nodes do can so be tested on one.
     ///
     /// # Errors
     /// As [`Communicator::duplicate`].

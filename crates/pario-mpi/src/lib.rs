@@ -5,6 +5,10 @@
 //!
 //! A Rust program gets a communicator for [`pario::File`] from [`initialize`], or from whatever has
 //! started MPI in its process ([`MpiCommunicator::from_raw`]).
+//!
+//! The drop-in is part of this crate. A program that is linked with it and with an MPI library, as
+//! those of the crate `mpi` are, therefore has its `MPI_File_*` calls served by pario too, such as
+//! those of a C library in it; `PARIO_DISABLE=1` passes them on.
 
 mod abi;
 mod attribute;
