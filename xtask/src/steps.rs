@@ -129,7 +129,7 @@ fn succeeded(status: std::process::ExitStatus) -> Result<(), String> {
 }
 
 /// Whether a benchmark printed results, each a JSON object that says its bytes were right.
-fn verified(text: &str) -> Result<(), String> {
+pub(crate) fn verified(text: &str) -> Result<(), String> {
     if text.trim().is_empty() {
         return Err("the benchmark printed no result".to_owned());
     }

@@ -2,16 +2,31 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Why a subcommand ended early.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Failure {
     /// The arguments make no sense; exit code 2.
     Usage(String),
     /// The run failed, or bytes were wrong; exit code 1.
     Run(String),
+    /// A rank cannot reach the others, who may wait for it; exit code 1.
+    Lost(String),
+    /// A failure of all ranks that another one tells, with its exit code.
+    Told(u8),
 }
 
 impl Failure {
+    /// What the program ends with.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Usage(_) => 2,
+            Failure::Run(_) | Failure::Lost(_) => 1,
+            Failure::Told(code) => *code,
+        }
+    }
+
     /// A run that failed while it did something.
     pub(crate) fn during(what: impl fmt::Display, error: impl fmt::Display) -> Failure {
         Failure::Run(format!("{what}: {error}"))

@@ -4,7 +4,8 @@
 //! one is its module, a variant of [`Command`] and a line in [`run`].
 //!
 //! Exit codes: 0 if all went well, 1 if a run failed or bytes were wrong, 2 for arguments that
-//! make no sense. `pario run` becomes the program that it starts, and ends with that one's.
+//! make no sense. Of many ranks that a launcher started, only the first one says why. `pario run`
+//! becomes the program that it starts, and ends with that one's code.
 
 use std::process::ExitCode;
 
@@ -47,13 +48,23 @@ fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
+/// Ends the program with what is to be said about its arguments.
+fn refuse(error: &clap::Error) -> ! {
+    if pario_mpi::launched().is_some_and(|launch| launch.rank > 0) {
+        std::process::exit(error.exit_code());
+    }
+    error.exit();
+}
+
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
+    match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(text)) => {
-            Cli::command().error(ErrorKind::ValueValidation, text).exit();
+            refuse(&Cli::command().error(ErrorKind::ValueValidation, text));
         }
-        Err(Failure::Run(text)) => {
+        Err(Failure::Told(code)) => ExitCode::from(code),
+        Err(Failure::Run(text) | Failure::Lost(text)) => {
             eprintln!("pario: {text}");
             ExitCode::FAILURE
         }

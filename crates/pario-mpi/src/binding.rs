@@ -21,6 +21,7 @@ pub(crate) struct Mpi {
     pub(crate) abi: &'static Abi,
     pub(crate) call: Functions,
     library: Library,
+    path: String,
 }
 
 /// The address of a library for `dlsym`.
@@ -79,6 +80,7 @@ functions! {
     Initialized(flag: Out<c_int>);
     Finalized(flag: Out<c_int>);
     Query_thread(level: Out<c_int>);
+    Get_library_version(text: *mut c_char, len: Out<c_int>);
     Abort(comm: usize, code: c_int);
 
     Comm_rank(comm: usize, rank: Out<c_int>);
@@ -91,6 +93,7 @@ functions! {
     Comm_set_errhandler(comm: usize, handler: usize);
     Comm_create_keyval(copy: usize, delete: usize, key: Out<c_int>, extra: *mut c_void);
     Comm_set_attr(comm: usize, key: c_int, value: *mut c_void);
+    Comm_get_attr(comm: usize, key: c_int, value: *mut c_void, flag: Out<c_int>);
     Comm_test_inter(comm: usize, flag: Out<c_int>);
 
     Isend(
@@ -101,12 +104,13 @@ functions! {
         from: c_int, tag: c_int, comm: usize, flag: Out<c_int>, message: Out<usize>,
         status: *mut c_void,
     );
-    Mrecv(
+    Imrecv(
         bytes: *mut c_void, count: c_int, datatype: usize, message: Out<usize>,
-        status: *mut c_void,
+        request: Out<usize>,
     );
     Get_count(status: *const c_void, datatype: usize, count: Out<c_int>);
     Test(request: Out<usize>, flag: Out<c_int>, status: *mut c_void);
+    Barrier(comm: usize);
     Allgather(
         from: *const c_void, count: c_int, datatype: usize, to: *mut c_void, to_count: c_int,
         to_datatype: usize, comm: usize,
@@ -119,6 +123,7 @@ functions! {
     Win_free(win: Out<usize>);
     Win_lock_all(assertion: c_int, win: usize);
     Win_unlock_all(win: usize);
+    Win_sync(win: usize);
     Win_flush(rank: c_int, win: usize);
     Fetch_and_op(
         from: *const c_void, to: *mut c_void, datatype: usize, rank: c_int, place: isize,
@@ -201,10 +206,13 @@ impl Library {
 }
 
 impl Mpi {
-    /// The MPI of this process, or why there is none.
+    /// The MPI of this process, or why there is none yet.
     pub(crate) fn get() -> Result<&'static Mpi, &'static str> {
-        static MPI: OnceLock<Result<Mpi, &'static str>> = OnceLock::new();
-        MPI.get_or_init(Mpi::find).as_ref().map_err(|&reason| reason)
+        static MPI: OnceLock<Mpi> = OnceLock::new();
+        match MPI.get() {
+            Some(mpi) => Ok(mpi),
+            None => Mpi::find().map(|found| MPI.get_or_init(|| found)),
+        }
     }
 
     fn find() -> Result<Mpi, &'static str> {
@@ -215,7 +223,7 @@ impl Mpi {
             () => Family::Mpich,
         };
         let call = Functions::resolve(&library)?;
-        Ok(Mpi { family, abi: family.table(), call, library })
+        Ok(Mpi { family, abi: family.table(), call, library, path: name })
     }
 
     /// The value of a predefined handle.
@@ -233,6 +241,31 @@ impl Mpi {
         self.library.own_symbol(name)
     }
 
+    /// A function by its full name, of whoever comes first: a tool that watches MPI or
+    /// the library.
+    pub(crate) fn first_function(&self, name: &str) -> Option<*mut c_void> {
+        self.library.symbol(&format!("{name}\0"))
+    }
+
+    /// The file of the library.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What the library calls itself, in a few words.
+    pub(crate) fn version(&self) -> String {
+        const ROOM: usize = 8192;
+        let (mut text, mut len) = (vec![0u8; ROOM + 1], 0);
+        // SAFETY: MPI_MAX_LIBRARY_VERSION_STRING is 8192 or less in every library; may be called at
+        // any time.
+        unsafe { (self.call.Get_library_version)(text.as_mut_ptr().cast(), &mut len) };
+        let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy();
+        // Open MPI goes on, after a comma, with the machine on which it was built.
+        let first = text.split(['\n', ',']).next().unwrap_or_default();
+        let words = first.split_whitespace();
+        words.collect::<Vec<&str>>().join(" ")
+    }
+
     /// Whether MPI can be called now.
     pub(crate) fn is_active(&self) -> bool {
         let (mut initialized, mut finalized) = (0, 0);
@@ -243,6 +276,11 @@ impl Mpi {
         }
         initialized != 0 && finalized == 0
     }
+}
+
+/// Whether an MPI library is in this process.
+pub(crate) fn is_loaded() -> bool {
+    loaded().is_some()
 }
 
 /// The loaded library that has MPI's functions, and its file name.

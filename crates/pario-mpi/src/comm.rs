@@ -1,8 +1,8 @@
 //! A communicator over MPI.
 //!
-//! Messages are `MPI_Isend` and `MPI_Improbe`/`MPI_Mrecv` on a duplicate of the user's
-//! communicator, with its own error handler. A message longer than [`PIECE_BYTES`] travels in
-//! pieces: a piece of exactly that length says that another one follows.
+//! It is a duplicate of the user's communicator with an error handler that returns, so that no
+//! message and no error of pario's meets one of the program's. `messages` carries the messages.
+//! Which ranks share a node is found out once, when it is made.
 //!
 //! The shared counter lies in anonymous memory of rank 0 that the other ranks of its node map when
 //! they first need it; between nodes it is a window of MPI.
@@ -10,7 +10,7 @@
 use std::ffi::{c_int, c_void};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use pario::comm::{Message, Tag, Task};
@@ -18,17 +18,29 @@ use pario::{Communicator, Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
 use crate::counter::{Counter, Place};
+use crate::messages::{Messages, PIECE_BYTES};
 use crate::progress;
 
-/// Longest single message of MPI.
-const PIECE_BYTES: usize = 1 << 30;
-/// Calls whose messages may be on their way at the same time: tags up to 32767 always exist.
-const CALLS: u64 = 8192;
-
-/// What has arrived of a long message, with its sender and tag.
-type Partial = ((u32, Tag), Vec<u8>);
-
 /// The ranks of an MPI communicator.
+///
+/// A program that starts MPI by itself uses [`initialize`](crate::initialize) and
+/// [`Universe::world`](crate::Universe::world). Where somebody else has started it, the world is
+/// taken as it is:
+///
+/// ```no_run
+/// use pario::{Communicator, File};
+/// use pario_mpi::MpiCommunicator;
+///
+/// # fn main() -> pario::Result<()> {
+/// let world = MpiCommunicator::world()?;
+/// let file = File::options().write(true).create(true).open(&*world, "ranks.dat")?;
+/// file.write_all(u64::from(world.rank()) * 4, &world.rank().to_le_bytes()[..])?;
+/// file.close()
+/// # }
+/// ```
+///
+/// It may be used from several threads at once only if MPI was initialised for
+/// `MPI_THREAD_MULTIPLE`, as [`initialize`](crate::initialize) does.
 pub struct MpiCommunicator {
     mpi: &'static Mpi,
     comm: usize,
@@ -37,41 +49,48 @@ pub struct MpiCommunicator {
     rank: u32,
     size: u32,
     nodes: Vec<u32>,
+    /// On how many nodes a test pretends to be.
+    pretended_nodes: Option<u32>,
     counter: Option<Counter>,
-    /// Messages that MPI has not sent yet.
-    sending: Mutex<Vec<(usize, Vec<u8>)>>,
-    /// Pieces of long messages that have arrived.
-    partial: Mutex<Vec<Partial>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    messages: Messages,
 }
 
 /// An error if an MPI function failed.
-fn check(code: c_int, what: &str) -> Result<()> {
+pub(crate) fn check(code: c_int, what: &str) -> Result<()> {
     match code {
         0 => Ok(()),
         code => Err(Error::new(ErrorClass::Other, format!("{what} failed with MPI error {code}"))),
     }
 }
 
-/// Room for a status of any MPI library.
-#[repr(C, align(8))]
-pub(crate) struct StatusRoom([u8; 64]);
+/// A communicator handle as C and the crate `mpi` have it: a number in MPICH and its relatives,
+/// an address elsewhere.
+pub trait RawCommunicator {
+    /// The handle as pario passes it on.
+    fn to_word(self) -> usize;
+}
 
-impl StatusRoom {
-    pub(crate) fn new() -> StatusRoom {
-        StatusRoom([0; 64])
+impl RawCommunicator for c_int {
+    fn to_word(self) -> usize {
+        // Handles of MPICH use all 32 bits; they sit in the low half of a word.
+        usize::try_from(u32::from_ne_bytes(self.to_ne_bytes())).unwrap_or(0)
     }
+}
 
-    pub(crate) fn as_mut_ptr(&mut self) -> *mut c_void {
-        self.0.as_mut_ptr().cast()
+impl<T> RawCommunicator for *mut T {
+    fn to_word(self) -> usize {
+        self.addr()
+    }
+}
+
+impl RawCommunicator for usize {
+    fn to_word(self) -> usize {
+        self
     }
 }
 
 impl MpiCommunicator {
-    /// The world of a program that `mpirun` started and that has called `MPI_Init`.
+    /// The world of a program in which MPI has been initialised, by whomever. All ranks call it.
     ///
     /// # Errors
     /// `Other` if no MPI library is loaded, or it is not initialised.
@@ -81,20 +100,59 @@ impl MpiCommunicator {
         unsafe { MpiCommunicator::from_raw(mpi.handle(mpi.abi.comm_world)) }
     }
 
-    /// Any communicator, such as one of the `mpi` crate (`AsRaw::as_raw`, as a number).
+    /// A duplicate of any communicator, such as one of the crate `mpi`. All its ranks call this.
+    ///
+    /// ```text
+    /// use mpi::raw::AsRaw;
+    /// let universe = mpi::initialize().unwrap();
+    /// let world = universe.world();
+    /// let comm = unsafe { pario_mpi::MpiCommunicator::from_raw(world.as_raw().0) }?;
+    /// let file = pario::File::options().read(true).open(&*comm, "data")?;
+    /// ```
     ///
     /// # Safety
-    /// `comm` is a valid communicator handle of the MPI library in this process, and stays one as
-    /// long as the value lives.
+    /// `comm` is a valid communicator handle of the MPI library in this process. It may be freed
+    /// afterwards.
     ///
     /// # Errors
-    /// `Other` if no MPI library is loaded, or it is not initialised.
-    pub unsafe fn from_raw(comm: usize) -> Result<Arc<MpiCommunicator>> {
+    /// `Other` if no MPI library is loaded, or it is not initialised; `Arg` for the null
+    /// communicator and for intercommunicators.
+    pub unsafe fn from_raw(comm: impl RawCommunicator) -> Result<Arc<MpiCommunicator>> {
         let mpi = Mpi::get().map_err(|reason| Error::new(ErrorClass::Other, reason))?;
         if !mpi.is_active() {
             return Err(Error::new(ErrorClass::Other, "MPI is not initialised, or finalised"));
         }
-        Ok(Arc::new(MpiCommunicator::borrow(mpi, comm)?))
+        let comm = comm.to_word();
+        if comm == mpi.handle(mpi.abi.comm_null) {
+            return Err(Error::new(ErrorClass::Arg, "the communicator is MPI_COMM_NULL"));
+        }
+        let mut inter = 0;
+        // SAFETY: the handle is valid, as the caller says.
+        check(unsafe { (mpi.call.Comm_test_inter)(comm, &mut inter) }, "MPI_Comm_test_inter")?;
+        if inter != 0 {
+            return Err(Error::new(ErrorClass::Arg, "files need an intracommunicator"));
+        }
+        Ok(Arc::new(MpiCommunicator::borrow(mpi, comm)?.own_duplicate()?))
+    }
+
+    /// A duplicate that pretends that its ranks run on so many nodes, at least one, each with a
+    /// range of neighbouring ranks; all ranks call it with the same number. What ranks of
+    /// different nodes do can so be tested on one.
+    ///
+    /// # Errors
+    /// As [`Communicator::duplicate`].
+    pub fn with_nodes(&self, nodes: u32) -> Result<Arc<MpiCommunicator>> {
+        self.duplicate_as(self.messages.piece_bytes, Some(nodes)).map(Arc::new)
+    }
+
+    /// A duplicate that sends messages in pieces of so many bytes, at least one; all ranks call it
+    /// with the same number. MPI counts bytes in an `int`, so long messages must be divided; this
+    /// lets a test see that without sending gigabytes.
+    ///
+    /// # Errors
+    /// As [`Communicator::duplicate`].
+    pub fn with_piece_bytes(&self, bytes: usize) -> Result<Arc<MpiCommunicator>> {
+        self.duplicate_as(bytes, self.pretended_nodes).map(Arc::new)
     }
 
     /// A communicator to be duplicated, with nothing of its own.
@@ -113,75 +171,53 @@ impl MpiCommunicator {
             rank: number(rank),
             size: number(size),
             nodes: vec![0; number(size) as usize],
+            pretended_nodes: None,
             counter: None,
-            sending: Mutex::default(),
-            partial: Mutex::default(),
+            messages: Messages::new(mpi, comm, number(rank)),
         })
     }
 
-    fn byte(&self) -> usize {
-        self.mpi.handle(self.mpi.abi.byte)
+    fn own_duplicate(&self) -> Result<MpiCommunicator> {
+        self.duplicate_as(self.messages.piece_bytes, self.pretended_nodes)
     }
 
-    fn mpi_tag(tag: Tag) -> c_int {
-        let number = tag.call % CALLS * 4 + tag.lane as u64;
-        c_int::try_from(number).unwrap_or(0)
-    }
-
-    /// Frees what MPI has sent.
-    fn finish_sends(&self) {
-        let mut sending = lock(&self.sending);
-        sending.retain_mut(|(request, _)| {
-            let (mut done, mut status) = (0, StatusRoom::new());
-            // SAFETY: the request is one that `Isend` gave and that has not ended.
-            let code = unsafe { (self.mpi.call.Test)(request, &mut done, status.as_mut_ptr()) };
-            code == 0 && done == 0
-        });
-    }
-
-    /// The next message of MPI from a rank, if one has arrived.
-    fn take_piece(&self, from: u32, tag: Tag) -> Result<Option<Vec<u8>>> {
-        let (mut found, mut message, mut status) = (0, 0usize, StatusRoom::new());
-        let from = c_int::try_from(from).unwrap_or(0);
-        let tag = MpiCommunicator::mpi_tag(tag);
-        let call = &self.mpi.call;
-        // SAFETY: all places for answers are valid; the communicator is alive.
-        let code = unsafe {
-            (call.Improbe)(from, tag, self.comm, &mut found, &mut message, status.as_mut_ptr())
-        };
-        check(code, "MPI_Improbe")?;
-        if found == 0 {
-            return Ok(None);
+    fn duplicate_as(
+        &self,
+        piece_bytes: usize,
+        pretended_nodes: Option<u32>,
+    ) -> Result<MpiCommunicator> {
+        let mpi = self.mpi;
+        let mut comm = 0;
+        // SAFETY: the communicator is valid, and all ranks call this.
+        unsafe {
+            check((mpi.call.Comm_dup)(self.comm, &mut comm), "MPI_Comm_dup")?;
+            let handler = mpi.handle(mpi.abi.errors_return);
+            check((mpi.call.Comm_set_errhandler)(comm, handler), "MPI_Comm_set_errhandler")?;
         }
-        let mut count = 0;
-        // SAFETY: `Improbe` has filled the status.
-        let code = unsafe { (call.Get_count)(status.as_mut_ptr(), self.byte(), &mut count) };
-        check(code, "MPI_Get_count")?;
-        let mut bytes = vec![0; usize::try_from(count).unwrap_or(0)];
-        let target = bytes.as_mut_ptr().cast();
-        // SAFETY: the message is the one that was found, and `bytes` has room for it.
-        let code =
-            unsafe { (call.Mrecv)(target, count, self.byte(), &mut message, status.as_mut_ptr()) };
-        check(code, "MPI_Mrecv")?;
-        Ok(Some(bytes))
+        let mut duplicate = MpiCommunicator::borrow(mpi, comm)?;
+        duplicate.owned = true;
+        duplicate.messages.piece_bytes = piece_bytes.clamp(1, PIECE_BYTES);
+        duplicate.pretended_nodes = pretended_nodes;
+        let segment = Counter::segment(self.rank == 0);
+        let mut place = Place::of_this_process(&segment);
+        if let Some(nodes) = pretended_nodes {
+            place.host = u64::from(self.rank / self.size.div_ceil(nodes.clamp(1, self.size)));
+        }
+        let places = duplicate.gather_places(place)?;
+        duplicate.nodes = nodes(&places);
+        duplicate.counter = Some(Counter::new(mpi, comm, &places, segment)?);
+        Ok(duplicate)
     }
 
     /// What every rank must know of every other.
     fn gather_places(&self, own: Place) -> Result<Vec<Place>> {
         let mut places = vec![Place::default(); self.size as usize];
         let bytes = c_int::try_from(size_of::<Place>()).unwrap_or(0);
+        let byte = self.mpi.handle(self.mpi.abi.byte);
+        let (from, to) = ((&raw const own).cast::<c_void>(), places.as_mut_ptr().cast());
         // SAFETY: a `Place` is plain bytes, and there is room for one of each rank.
-        let code = unsafe {
-            (self.mpi.call.Allgather)(
-                (&raw const own).cast(),
-                bytes,
-                self.byte(),
-                places.as_mut_ptr().cast(),
-                bytes,
-                self.byte(),
-                self.comm,
-            )
-        };
+        let code =
+            unsafe { (self.mpi.call.Allgather)(from, bytes, byte, to, bytes, byte, self.comm) };
         check(code, "MPI_Allgather")?;
         Ok(places)
     }
@@ -205,51 +241,11 @@ impl Communicator for MpiCommunicator {
     }
 
     fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
-        let mpi = self.mpi;
-        let mut comm = 0;
-        // SAFETY: the communicator is valid, and all ranks call this.
-        unsafe {
-            check((mpi.call.Comm_dup)(self.comm, &mut comm), "MPI_Comm_dup")?;
-            let handler = mpi.handle(mpi.abi.errors_return);
-            check((mpi.call.Comm_set_errhandler)(comm, handler), "MPI_Comm_set_errhandler")?;
-        }
-        let mut duplicate = MpiCommunicator::borrow(mpi, comm)?;
-        duplicate.owned = true;
-        let segment = Counter::segment(self.rank == 0);
-        let places = duplicate.gather_places(Place::of_this_process(&segment))?;
-        duplicate.nodes = nodes(&places);
-        duplicate.counter = Some(Counter::new(mpi, comm, &places, segment)?);
-        Ok(Arc::new(duplicate))
+        Ok(Arc::new(self.own_duplicate()?))
     }
 
     fn send(&self, to: u32, tag: Tag, message: Message) -> Result<()> {
-        self.finish_sends();
-        let mut rest = message.bytes;
-        loop {
-            let more = rest.len() >= PIECE_BYTES;
-            let next = if more { rest.split_off(PIECE_BYTES) } else { Vec::new() };
-            let mut request = 0;
-            let count = c_int::try_from(rest.len()).unwrap_or(c_int::MAX);
-            // SAFETY: the bytes stay where they are until the request has ended: moving a vector
-            // does not move its elements, and `sending` keeps it.
-            let code = unsafe {
-                (self.mpi.call.Isend)(
-                    rest.as_ptr().cast(),
-                    count,
-                    self.byte(),
-                    c_int::try_from(to).unwrap_or(0),
-                    MpiCommunicator::mpi_tag(tag),
-                    self.comm,
-                    &mut request,
-                )
-            };
-            check(code, "MPI_Isend")?;
-            lock(&self.sending).push((request, rest));
-            if !more {
-                return Ok(());
-            }
-            rest = next;
-        }
+        self.messages.send(to, tag, message).map_err(|error| error.on_rank(self.rank))
     }
 
     fn poll_receive(
@@ -258,26 +254,7 @@ impl Communicator for MpiCommunicator {
         tag: Tag,
         _context: &mut Context<'_>,
     ) -> Poll<Result<Message>> {
-        self.finish_sends();
-        loop {
-            let piece = match self.take_piece(from, tag) {
-                Ok(Some(piece)) => piece,
-                Ok(None) => return Poll::Pending,
-                Err(error) => return Poll::Ready(Err(error.on_rank(self.rank))),
-            };
-            let mut partial = lock(&self.partial);
-            let known = partial.iter().position(|(key, _)| *key == (from, tag));
-            match (piece.len() >= PIECE_BYTES, known) {
-                (true, Some(index)) => partial[index].1.extend(piece),
-                (true, None) => partial.push(((from, tag), piece)),
-                (false, None) => return Poll::Ready(Ok(Message::from(piece))),
-                (false, Some(index)) => {
-                    let (_, mut bytes) = partial.swap_remove(index);
-                    bytes.extend(piece);
-                    return Poll::Ready(Ok(Message::from(bytes)));
-                }
-            }
-        }
+        self.messages.poll_receive(from, tag).map_err(|error| error.on_rank(self.rank))
     }
 
     fn counter_add(&self, delta: u64) -> Result<u64> {
@@ -296,7 +273,7 @@ impl Communicator for MpiCommunicator {
         let mut context = Context::from_waker(Waker::noop());
         while task.as_mut().poll(&mut context).is_pending() {
             progress::poll();
-            self.finish_sends();
+            self.messages.finish_sends();
             // Ranks often share a core; whoever waits makes room.
             std::thread::yield_now();
         }
@@ -312,9 +289,7 @@ impl Drop for MpiCommunicator {
         if !self.owned || !self.mpi.is_active() {
             return;
         }
-        while !lock(&self.sending).is_empty() {
-            self.finish_sends();
-        }
+        self.messages.finish();
         self.counter = None;
         // SAFETY: this value made the communicator, and nobody uses it any more.
         unsafe { (self.mpi.call.Comm_free)(&mut self.comm) };

@@ -107,9 +107,16 @@ impl Counter {
 
     pub(crate) fn add(&self, delta: u64) -> Result<u64> {
         match &self.kind {
-            Kind::Own(value) => Ok(value.fetch_add(delta, Ordering::SeqCst)),
-            Kind::Mapped { .. } => Ok(self.mapped()?.fetch_add(delta, Ordering::SeqCst)),
-            Kind::Window { mpi, window } => change_window(mpi, *window, delta, mpi.abi.sum),
+            Kind::Own(value) => add_atomic(value, delta),
+            Kind::Mapped { .. } => add_atomic(self.mapped()?, delta),
+            Kind::Window { mpi, window } => {
+                let old = change_window(mpi, *window, delta, mpi.abi.sum)?;
+                if old.checked_add(delta).is_some() {
+                    return Ok(old);
+                }
+                change_window(mpi, *window, delta.wrapping_neg(), mpi.abi.sum)?;
+                Err(too_far())
+            }
         }
     }
 
@@ -201,6 +208,16 @@ impl Drop for Mapping {
     }
 }
 
+fn too_far() -> Error {
+    Error::new(ErrorClass::Arg, "the shared file pointer would pass 2^64")
+}
+
+fn add_atomic(value: &AtomicU64, delta: u64) -> Result<u64> {
+    let add = |value: u64| value.checked_add(delta);
+    let added = value.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add);
+    added.map_err(|_| too_far())
+}
+
 fn failed(what: &str, code: c_int) -> Error {
     Error::new(ErrorClass::Other, format!("shared file pointer: {what} gave MPI error {code}"))
 }
@@ -214,10 +231,15 @@ fn make_window(mpi: &'static Mpi, comm: usize) -> Result<usize> {
         if code != 0 {
             return Err(failed("MPI_Win_allocate", code));
         }
-        base.cast::<u64>().write(0);
         (mpi.call.Win_lock_all)(0, window);
+        base.cast::<u64>().write(0);
+        (mpi.call.Win_sync)(window);
+        // Nobody adds to a number that its rank has yet to set.
+        match (mpi.call.Barrier)(comm) {
+            0 => Ok(window),
+            code => Err(failed("MPI_Barrier", code)),
+        }
     }
-    Ok(window)
 }
 
 fn change_window(

@@ -73,6 +73,14 @@ pub(crate) fn poll() {
     tasks.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
 }
 
+/// Carries all tasks to their end.
+pub(crate) fn finish() {
+    while !is_idle() {
+        poll();
+        std::thread::yield_now();
+    }
+}
+
 fn is_idle() -> bool {
     let polled = TASKS.try_lock().is_ok_and(|tasks| tasks.is_empty());
     polled && lock(&ADDED).is_empty()

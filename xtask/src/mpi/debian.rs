@@ -12,12 +12,14 @@ pub(super) struct Group {
     packages: &'static [&'static str],
 }
 
-pub(super) const GROUPS: [Group; 5] = [
+pub(super) const GROUPS: [Group; 6] = [
     Group { name: "MPICH 4", packages: &["mpich", "libmpich-dev"] },
     Group { name: "Fortran", packages: &["gfortran"] },
     Group { name: "parallel HDF5", packages: &["libhdf5-mpich-dev", "hdf5-tools"] },
     Group { name: "Open MPI 4", packages: &["openmpi-bin", "libopenmpi-dev"] },
     Group { name: "PnetCDF", packages: &["libpnetcdf-dev", "pnetcdf-bin"] },
+    // The crate `mpi` needs it to be built.
+    Group { name: "libclang", packages: &["libclang-dev"] },
 ];
 
 /// Python as Debian has it, only where no other can make virtual environments.

@@ -20,6 +20,7 @@ enum Launcher {
 }
 
 /// An MPI library that is here.
+#[derive(Clone)]
 pub(super) struct Mpi {
     pub(super) name: &'static str,
     /// Which of the tables of constants is its own.
@@ -138,6 +139,23 @@ impl Mpi {
     /// Whether its ranks need `patience.c`.
     pub(super) fn needs_patience(&self) -> bool {
         self.launcher == Launcher::Hydra
+    }
+
+    /// Whether programs for it are those of the standard ABI.
+    pub(super) fn has_standard_abi(&self) -> bool {
+        self.table == "standard.txt"
+    }
+
+    /// The same for programs that must find their library by themselves.
+    pub(super) fn without_path(&self) -> Mpi {
+        Mpi { libraries: None, ..self.clone() }
+    }
+
+    /// What such programs must be told: a launcher with two libraries starts programs of both.
+    pub(super) fn chosen_library(&self) -> Vec<(String, OsString)> {
+        let path = self.libraries.as_ref().filter(|_| self.has_standard_abi());
+        let name = |path: &PathBuf| path.join("libmpi_abi.so.1").into_os_string();
+        path.map(|path| ("PARIO_MPI_LIBRARY".to_owned(), name(path))).into_iter().collect()
     }
 
     /// The command that starts a program; the environment reaches the ranks by the launcher's own

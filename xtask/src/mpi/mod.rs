@@ -12,6 +12,7 @@
 //! | `clients`, `verdict` | build and run the client programs; what makes a run good |
 //! | `launch`, `traces` | one run with a time limit; what it left behind |
 //! | `run` | `pario run` on each MPI, also when a program does not come to its end |
+//! | `programs` | programs in Rust |
 //! | `mpi4py` | the tests of mpi4py that touch files |
 //! | `constants`, `tables` | the constants of each ABI: compared, and turned into Rust |
 //! | `report` | the table at the end |
@@ -28,6 +29,7 @@ mod header;
 mod launch;
 mod library;
 mod mpi4py;
+mod programs;
 mod python;
 mod report;
 mod run;
@@ -44,8 +46,8 @@ pub(crate) struct MpiTestArguments {
     /// Only with this MPI, for example mpich5.
     #[arg(long, value_name = "NAME")]
     mpi: Option<String>,
-    /// Only client programs whose name contains this; `run`, `mpi4py` and `constants` are names,
-    /// too.
+    /// Only client programs whose name contains this; `mpi4py`, `constants`, `run`, `conformance`,
+    /// `interleaved`, `bench` and `rsmpi` are names, too.
     #[arg(long, value_name = "PATTERN")]
     only: Option<String>,
     /// The drop-in library [default: build it].
@@ -54,6 +56,9 @@ pub(crate) struct MpiTestArguments {
     /// Seed of the random client programs, as a failed run printed it [default: a new one].
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
+    /// Also sends a message of more than 2 GiB; needs 8 GiB of memory.
+    #[arg(long)]
+    long: bool,
 }
 
 impl MpiTestArguments {
@@ -128,6 +133,7 @@ pub(crate) fn test_and_tell(
     if arguments.wants(run::NAME) && library.is_some() {
         run::run_all(&places, &found, &mut report)?;
     }
+    programs::run_all(&places, &found, arguments, skipped, &mut report)?;
     if arguments.wants("mpi4py") {
         mpi4py::run_all(&places, &found, library.as_deref(), &mut report)?;
     }

@@ -16,10 +16,13 @@ const STRATEGY_HINT: &str = "pario_strategy";
 
 /// Compares strategies of parallel I/O with each other and with Block I/O.
 ///
-/// Ranks are threads of this process; no MPI is needed. Every combination of workload, block size
-/// and strategy is measured against Block I/O in the same rounds: there each rank writes (reads)
-/// its bytes in one piece to (from) its own part of the file, and the order of the file is lost.
-/// The column `x Block I/O` is the time divided by that of Block I/O.
+/// Ranks are threads of this process; no MPI is needed. Started by mpirun, the ranks are the
+/// processes that it started, and talk to each other by its MPI.
+///
+/// Every combination of workload, block size and strategy is measured against Block I/O in the same
+/// rounds: there each rank writes (reads) its bytes in one piece to (from) its own part of the
+/// file, and the order of the file is lost. The column `x Block I/O` is the time divided by that of
+/// Block I/O.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -28,7 +31,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     quick: bool,
 
-    /// Number of ranks [default: 16]
+    /// Number of ranks [default: 16; under mpirun as many as it started]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     ranks: Option<u32>,
 
@@ -91,6 +94,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     messages: bool,
 
+    /// Ranks are threads of this process even if mpirun started it
+    #[arg(long)]
+    embedded: bool,
+
     /// One JSON object for each result on stdout, and nothing else there
     #[arg(long)]
     json: bool,
@@ -114,7 +121,15 @@ Examples:
   pario bench
   pario bench --workloads block-cyclic --blocks 4 --strategies two-phase --stats
   pario bench --workloads dist3d --edge 512 --repeat 5
+  mpirun -n 8 pario bench --dir /scratch
   pario bench --nodes 4 --messages --hint cb_nodes=4 --dir /scratch --json > results.jsonl";
+
+impl Arguments {
+    /// Whether ranks are threads, whoever started this.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.embedded
+    }
+}
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -137,11 +152,27 @@ impl Directions {
     }
 }
 
+/// The ranks of MPI.
+pub(crate) struct World {
+    pub(crate) ranks: u32,
+    pub(crate) nodes: u32,
+    /// What the MPI library calls itself.
+    pub(crate) mpi: String,
+}
+
+/// How ranks reach each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// They are threads of this process, on pretended nodes.
+    Threads { nodes: u32, share_memory: bool },
+    /// By the MPI library of this name.
+    Mpi { nodes: u32, library: String },
+}
+
 /// What is to be measured, checked.
 pub(crate) struct Settings {
     pub(crate) ranks: u32,
-    pub(crate) nodes: u32,
-    pub(crate) share_memory: bool,
+    pub(crate) transport: Transport,
     pub(crate) workloads: Vec<Box<dyn Workload>>,
     pub(crate) strategies: Vec<Strategy>,
     pub(crate) directions: Directions,
@@ -158,20 +189,20 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// What arguments mean together.
+    /// What arguments mean together, and with the ranks of MPI if they run there.
     ///
     /// # Errors
     /// `Usage` if they contradict each other.
-    pub(crate) fn new(arguments: &Arguments) -> Result<Settings, Failure> {
-        let Arguments { quick, nodes, .. } = *arguments;
-        let (ranks, bytes, repeat, calls_max) = match quick {
+    pub(crate) fn new(arguments: &Arguments, world: Option<&World>) -> Result<Settings, Failure> {
+        let (ranks, bytes, repeat, calls_max) = match arguments.quick {
             true => (4, 4 * MIB, 1, 500_000),
             false => (16, 100 * MIB, 3, 1_000_000),
         };
-        let ranks = arguments.ranks.unwrap_or(ranks);
-        if nodes > ranks {
-            return Err(Failure::Usage(format!("--nodes {nodes}: more than {ranks} ranks")));
-        }
+        let ranks = world.map_or(arguments.ranks.unwrap_or(ranks), |world| world.ranks);
+        let transport = match world {
+            Some(world) => on_mpi(arguments, world)?,
+            None => on_threads(arguments, ranks)?,
+        };
         let given = Wanted {
             ranks,
             bytes: arguments.bytes.unwrap_or(bytes),
@@ -181,8 +212,7 @@ impl Settings {
         let (hint_set, hints) = hints(&arguments.hints)?;
         Ok(Settings {
             ranks,
-            nodes,
-            share_memory: !arguments.messages,
+            transport,
             workloads: workloads(&arguments.workloads, &given)?,
             strategies: or_else(unique(&arguments.strategies), default_strategies),
             directions: arguments.direction,
@@ -201,6 +231,27 @@ impl Settings {
     pub(crate) fn file_bytes(&self) -> u64 {
         let elements = self.workloads.iter().map(|workload| workload.elements());
         elements.max().unwrap_or(0) * ELEMENT_BYTES
+    }
+}
+
+fn on_threads(arguments: &Arguments, ranks: u32) -> Result<Transport, Failure> {
+    let nodes = arguments.nodes;
+    match nodes > ranks {
+        true => Err(Failure::Usage(format!("--nodes {nodes}: more than {ranks} ranks"))),
+        false => Ok(Transport::Threads { nodes, share_memory: !arguments.messages }),
+    }
+}
+
+fn on_mpi(arguments: &Arguments, world: &World) -> Result<Transport, Failure> {
+    let World { ranks, nodes, mpi } = world;
+    let refused = |text: String| Err(Failure::Usage(text));
+    match arguments.ranks {
+        Some(asked) if asked != *ranks => {
+            refused(format!("--ranks {asked}: mpirun has started {ranks}"))
+        }
+        _ if arguments.nodes > 1 => refused("--nodes: MPI has its own".to_owned()),
+        _ if arguments.messages => refused("--messages: on MPI there is nothing else".to_owned()),
+        _ => Ok(Transport::Mpi { nodes: *nodes, library: mpi.clone() }),
     }
 }
 

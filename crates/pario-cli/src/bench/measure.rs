@@ -1,19 +1,23 @@
 //! One measurement: bytes move, a clock runs, every byte is compared.
 //!
-//! Only the call itself is timed. All ranks meet at a barrier before it; the time goes from the
-//! first rank that leaves the barrier to the last one that has ended, because with more ranks
-//! than processors a rank's own time says little.
+//! All of this runs on every rank. Only the call itself is timed. All ranks meet at a barrier
+//! before it; the time goes from the first rank that leaves the barrier to the last one that has
+//! ended, because with more ranks than processors a rank's own time says little. Ranks on other
+//! machines have other clocks; then the slowest machine counts.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::os::unix::fs::FileExt;
-use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
-use pario::{CallStatistics, Communicator, File, Strategy, Threads, View};
+use pario::{CallStatistics, File, Strategy, View};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 use super::arguments::{Settings, with_strategy};
 use super::scratch::Scratch;
-use super::verify::{Pattern, check_len, in_parallel};
+use super::team::Team;
+use super::verify::{Pattern, Share, check_len};
 use super::workload::{ELEMENT_BYTES, Workload};
 use crate::failure::Failure;
 
@@ -76,60 +80,90 @@ pub(crate) struct Repetition {
     pub(crate) read: Option<Measured>,
 }
 
-/// A workload with its buffers, ready to be measured.
+/// What all ranks measure with.
+#[derive(Clone, Copy)]
+pub(crate) struct Bench<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) team: &'a Team<'a>,
+    pub(crate) scratch: &'a Scratch,
+}
+
+/// A workload with this rank's part of it, ready to be measured.
 pub(crate) struct Bed<'a> {
     settings: &'a Settings,
+    team: &'a Team<'a>,
     scratch: &'a Scratch,
     workload: &'a dyn Workload,
-    ranks: Vec<Rank>,
+    view: View,
+    buffer: Vec<u32>,
+    /// This rank's place in the file of Block I/O, in elements.
+    block_start: u64,
+    /// Number of contiguous pieces in the file, over all ranks.
+    pieces: u64,
     salt: u8,
 }
 
-/// One rank's part of a workload.
-struct Rank {
-    view: View,
-    buffer: Mutex<Vec<u32>>,
-    /// Its place in the file of Block I/O, in elements.
-    block_start: u64,
-    /// Number of contiguous pieces in the file.
-    pieces: u64,
-}
-
-/// One rank's part of a measurement.
+/// One rank's part of a measurement, as all ranks learn it.
+#[derive(Serialize, Deserialize)]
 struct Turn {
-    begin: Instant,
-    end: Instant,
-    statistics: CallStatistics,
+    clock: u64,
+    begin: Duration,
+    end: Duration,
+    /// Of planning, exchange and storage.
+    times: [Duration; 3],
+    counts: [u64; COUNTS],
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// A rank's elements and pieces.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Size {
+    elements: u64,
+    pieces: u64,
 }
 
 impl<'a> Bed<'a> {
     /// Makes the buffers, and a file of the right size that has been written once.
-    pub(crate) fn new(
-        settings: &'a Settings,
-        scratch: &'a Scratch,
-        workload: &'a dyn Workload,
-    ) -> Result<Bed<'a>, Failure> {
-        let mut ranks = Vec::new();
-        let mut block_start = 0;
-        for rank in 0..settings.ranks {
-            let made = Rank::new(workload, rank, block_start)?;
-            block_start += made.len();
-            ranks.push(made);
-        }
-        let bed = Bed { settings, scratch, workload, ranks, salt: 0 };
-        let file = &scratch.file;
-        file.set_len(0).map_err(|error| Failure::during("cutting the file", error))?;
-        Pattern::new(bed.salt).write_file(file, workload.elements())?;
+    pub(crate) fn new(bench: Bench<'a>, workload: &'a dyn Workload) -> Result<Bed<'a>, Failure> {
+        let Bench { settings, team, scratch } = bench;
+        let own = size(workload, team.rank());
+        let made = buffer(own.elements, team.rank()).and_then(|buffer| {
+            let view = workload.view(team.rank());
+            Ok((buffer, view.map_err(|error| Failure::during("making views", error))?))
+        });
+        let (made, own) = match made {
+            Ok(made) => (Some(made), Ok(own)),
+            Err(failure) => (None, Err(failure)),
+        };
+        let sizes = team.all(own)?;
+        let (buffer, view) = made.ok_or(Failure::Told(1))?;
+        let before = sizes.iter().zip(0..team.rank()).map(|(size, _)| size.elements);
+        let (block_start, pieces) = (before.sum(), sizes.iter().map(|size| size.pieces).sum());
+        let bed =
+            Bed { settings, team, scratch, workload, view, buffer, block_start, pieces, salt: 0 };
+        bed.cut_file()?;
+        team.agree(bed.write_share(Pattern::new(bed.salt)))?;
         Ok(bed)
+    }
+
+    fn cut_file(&self) -> Result<(), Failure> {
+        self.team.first(|| {
+            let cut = self.scratch.file.set_len(0);
+            cut.map_err(|error| Failure::during("cutting the file", error))
+        })
+    }
+
+    /// This rank's part of work on the whole file.
+    fn share(&self) -> Share {
+        Share { number: self.team.rank(), count: self.team.size() }
+    }
+
+    fn write_share(&self, pattern: Pattern) -> Result<(), Failure> {
+        pattern.write_file(&self.scratch.file, self.workload.elements(), self.share())
     }
 
     /// About how many storage calls a strategy needs, at most.
     pub(crate) fn storage_calls(&self, strategy: Strategy) -> u64 {
-        let pieces: u64 = self.ranks.iter().map(|rank| rank.pieces).sum();
+        let pieces = self.pieces;
         let hints = &self.settings.hints;
         let ranks = u64::from(self.settings.ranks);
         let bytes = self.workload.elements() * ELEMENT_BYTES;
@@ -153,10 +187,7 @@ impl<'a> Bed<'a> {
     pub(crate) fn repeat(&mut self, contender: Contender) -> Result<Repetition, Failure> {
         self.salt = self.salt.wrapping_add(1);
         let pattern = Pattern::new(self.salt);
-        self.each_rank(|rank, number| {
-            pattern.fill(&mut lock(&rank.buffer), self.workload.runs(number));
-            Ok(())
-        })?;
+        pattern.fill(&mut self.buffer, self.workload.runs(self.team.rank()));
         let directions = self.settings.directions;
         let write = match directions.writes() {
             true => Some(self.write(contender, pattern)?),
@@ -172,65 +203,65 @@ impl<'a> Bed<'a> {
         Ok(Repetition { write, read })
     }
 
-    fn write(&self, contender: Contender, pattern: Pattern) -> Result<Measured, Failure> {
-        let file = &self.scratch.file;
+    fn write(&mut self, contender: Contender, pattern: Pattern) -> Result<Measured, Failure> {
         if self.settings.fresh {
-            file.set_len(0).map_err(|error| Failure::during("cutting the file", error))?;
+            self.cut_file()?;
         }
         let measured = self.transfer(contender, Direction::Write)?;
+        let (file, elements) = (&self.scratch.file, self.workload.elements());
         let checked = match contender {
-            Contender::Strategy(_) => pattern.check_file(file, self.workload.elements()),
-            Contender::BlockIo => self.check_blocks(pattern),
+            Contender::Strategy(_) => pattern.check_file(file, elements, self.share()),
+            Contender::BlockIo => self.check_block(pattern),
         };
-        checked.map_err(|failure| self.explain(contender, Direction::Write, failure))?;
+        let explain = |failure| self.explain(contender, Direction::Write, failure);
+        self.team.agree(checked.map_err(explain))?;
         Ok(measured)
     }
 
-    fn read(&self, contender: Contender, pattern: Pattern) -> Result<Measured, Failure> {
+    fn read(&mut self, contender: Contender, pattern: Pattern) -> Result<Measured, Failure> {
         // No byte of what was written may pass for something that was read.
-        self.each_rank(|rank, _| {
-            lock(&rank.buffer).iter_mut().for_each(|element| *element = !*element);
-            Ok(())
-        })?;
+        self.buffer.iter_mut().for_each(|element| *element = !*element);
         let measured = self.transfer(contender, Direction::Read)?;
-        let checked = self.each_rank(|rank, number| {
-            let checked = pattern.check(&lock(&rank.buffer), self.workload.runs(number));
-            checked.map_err(|mismatch| {
-                let offset = mismatch.index * ELEMENT_BYTES;
-                Failure::during(format!("rank {number}, offset {offset}"), mismatch)
-            })
+        let rank = self.team.rank();
+        let checked = pattern.check(&self.buffer, self.workload.runs(rank)).map_err(|mismatch| {
+            let offset = mismatch.index * ELEMENT_BYTES;
+            let failure = Failure::during(format!("rank {rank}, offset {offset}"), mismatch);
+            self.explain(contender, Direction::Read, failure)
         });
-        checked.map_err(|failure| self.explain(contender, Direction::Read, failure))?;
+        self.team.agree(checked)?;
         Ok(measured)
     }
 
     /// Writes what a contender will read, by plain system calls.
     fn lay_out(&self, contender: Contender, pattern: Pattern) -> Result<(), Failure> {
-        let file = &self.scratch.file;
-        match contender {
-            Contender::Strategy(_) => pattern.write_file(file, self.workload.elements()),
-            Contender::BlockIo => self.each_rank(|rank, _| {
-                let buffer = lock(&rank.buffer);
-                let written = file.write_all_at(bytemuck::cast_slice(&buffer), rank.block_offset());
+        let written = match contender {
+            Contender::Strategy(_) => self.write_share(pattern),
+            Contender::BlockIo => {
+                let bytes = bytemuck::cast_slice(&self.buffer);
+                let written = self.scratch.file.write_all_at(bytes, self.block_offset());
                 written.map_err(|error| Failure::during("writing the file", error))
-            }),
-        }
+            }
+        };
+        self.team.agree(written)
     }
 
-    /// Compares a file of Block I/O, rank by rank.
-    fn check_blocks(&self, pattern: Pattern) -> Result<(), Failure> {
+    /// Compares this rank's part of a file of Block I/O.
+    fn check_block(&self, pattern: Pattern) -> Result<(), Failure> {
         let file = &self.scratch.file;
         check_len(file, self.workload.elements())?;
-        in_parallel(u64::from(self.settings.ranks), |number, found: &mut Vec<u32>| {
-            let (rank, number) = self.rank(number);
-            found.resize(lock(&rank.buffer).len(), 0);
-            pattern.check_part(file, rank.block_start, found, self.workload.runs(number))
-        })
+        let mut found = vec![0; self.buffer.len()];
+        let runs = self.workload.runs(self.team.rank());
+        pattern.check_part(file, self.block_start, &mut found, runs)
+    }
+
+    /// This rank's place in the file of Block I/O, in bytes.
+    fn block_offset(&self) -> u64 {
+        self.block_start * ELEMENT_BYTES
     }
 
     /// Adds to a failure what was measured.
     fn explain(&self, contender: Contender, direction: Direction, failure: Failure) -> Failure {
-        let (Failure::Usage(text) | Failure::Run(text)) = failure;
+        let (Failure::Usage(text) | Failure::Run(text)) = failure else { return failure };
         Failure::Run(format!(
             "{}, blocks of {} bytes, {contender}, {}: {text}",
             self.workload.name(),
@@ -239,173 +270,185 @@ impl<'a> Bed<'a> {
         ))
     }
 
-    fn rank(&self, number: u64) -> (&Rank, u32) {
-        // Ranks are counted by an `u32`.
-        let number = u32::try_from(number).unwrap_or(u32::MAX);
-        (&self.ranks[usize::try_from(number).unwrap_or(usize::MAX)], number)
-    }
-
-    /// Works on all ranks' buffers, on all processors.
-    fn each_rank(
-        &self,
-        work: impl Fn(&Rank, u32) -> Result<(), Failure> + Sync,
-    ) -> Result<(), Failure> {
-        in_parallel(u64::from(self.settings.ranks), |number, _: &mut ()| {
-            let (rank, number) = self.rank(number);
-            work(rank, number)
-        })
-    }
-
     /// Moves the bytes of all ranks, with the clock running.
-    fn transfer(&self, contender: Contender, direction: Direction) -> Result<Measured, Failure> {
-        let settings = self.settings;
-        let barrier = Barrier::new(self.ranks.len());
-        let threads =
-            Threads::new(settings.ranks).nodes(settings.nodes).share_memory(settings.share_memory);
-        let turns = threads.run(|comm| {
-            let (rank, _) = self.rank(u64::from(comm.rank()));
-            let mut buffer = lock(&rank.buffer);
-            match contender {
-                Contender::BlockIo => {
-                    block_turn(self.scratch, rank, &mut buffer, direction, &barrier)
-                }
-                Contender::Strategy(strategy) => {
-                    let call = Call { bed: self, strategy, direction, barrier: &barrier };
-                    call.turn(&*comm, rank, &mut buffer).map_err(|error| error.to_string())
-                }
+    fn transfer(
+        &mut self,
+        contender: Contender,
+        direction: Direction,
+    ) -> Result<Measured, Failure> {
+        let turn = match contender {
+            Contender::BlockIo => self.block_turn(direction),
+            Contender::Strategy(strategy) => self.turn(strategy, direction),
+        };
+        let turn = turn.map_err(|failure| self.explain(contender, direction, failure));
+        let (own, statistics) = match turn {
+            Ok((turn, statistics)) => (Ok(turn), statistics),
+            Err(failure) => (Err(failure), CallStatistics::default()),
+        };
+        Ok(Measured::of(&self.team.all(own)?, statistics))
+    }
+
+    /// A rank of Block I/O: one plain system call. Nothing can fail before the barrier.
+    fn block_turn(&mut self, direction: Direction) -> Result<(Turn, CallStatistics), Failure> {
+        let offset = self.block_offset();
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.buffer);
+        self.team.barrier()?;
+        let begin = now();
+        let moved = match direction {
+            Direction::Write => self.scratch.file.write_all_at(bytes, offset),
+            Direction::Read => self.scratch.file.read_exact_at(bytes, offset),
+        };
+        let end = now();
+        moved.map_err(|error| Failure::Run(error.to_string()))?;
+        let mut statistics = CallStatistics::default();
+        let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        statistics.rounds = 1;
+        statistics.storage = end.saturating_sub(begin);
+        (statistics.requested_bytes, statistics.moved_bytes) = (len, len);
+        match direction {
+            Direction::Write => {
+                (statistics.storage_writes, statistics.storage_written_bytes) = (1, len);
             }
-        });
-        let turns: Result<Vec<Turn>, String> = turns.into_iter().collect();
-        let turns = turns.map_err(|text| self.explain(contender, direction, Failure::Run(text)))?;
-        Ok(Measured::of(&turns))
+            Direction::Read => (statistics.storage_reads, statistics.storage_read_bytes) = (1, len),
+        }
+        Ok((Turn::new(self.team.clock(), (begin, end), &statistics), statistics))
+    }
+
+    /// A rank's part of a collective call of pario. What comes before the barrier fails on all
+    /// ranks or on none, so that nobody waits there for ever.
+    fn turn(
+        &mut self,
+        strategy: Strategy,
+        direction: Direction,
+    ) -> Result<(Turn, CallStatistics), Failure> {
+        let failed = |error: pario::Error| Failure::Run(error.to_string());
+        let options = match direction {
+            Direction::Write => File::options().write(true),
+            Direction::Read => File::options().read(true),
+        };
+        let hints = with_strategy(&self.settings.hint_set, strategy);
+        let options = hints.iter().fold(options, |options, (key, value)| options.hint(key, value));
+        let file = options.open(self.team.comm(), self.scratch.path()).map_err(failed)?;
+        file.set_view(&self.view).map_err(failed)?;
+        self.team.barrier()?;
+        let begin = now();
+        let moved = match direction {
+            Direction::Write => file.write_all(0, &*self.buffer),
+            Direction::Read => file.read_all(0, &mut *self.buffer),
+        };
+        let end = now();
+        let statistics = file.last_call();
+        moved.map_err(failed)?;
+        file.close().map_err(failed)?;
+        Ok((Turn::new(self.team.clock(), (begin, end), &statistics), statistics))
     }
 }
 
-impl Rank {
-    fn new(workload: &dyn Workload, rank: u32, block_start: u64) -> Result<Rank, Failure> {
-        let (mut len, mut pieces, mut end) = (0, 0, None);
-        for run in workload.runs(rank) {
-            len += run.end - run.start;
-            pieces += u64::from(end != Some(run.start));
-            end = Some(run.end);
-        }
-        let mut buffer = Vec::new();
-        let room = usize::try_from(len).ok().filter(|&len| buffer.try_reserve_exact(len).is_ok());
-        let room = room.ok_or_else(|| {
-            Failure::Run(format!("no memory for {len} elements of rank {rank}; use less --bytes"))
-        })?;
-        buffer.resize(room, 0);
-        let view = workload.view(rank).map_err(|error| Failure::during("making views", error))?;
-        Ok(Rank { view, buffer: Mutex::new(buffer), block_start, pieces })
+/// A rank's part of a workload.
+fn size(workload: &dyn Workload, rank: u32) -> Size {
+    let (mut size, mut end) = (Size { elements: 0, pieces: 0 }, None);
+    for run in workload.runs(rank) {
+        size.elements += run.end - run.start;
+        size.pieces += u64::from(end != Some(run.start));
+        end = Some(run.end);
     }
+    size
+}
 
-    fn len(&self) -> u64 {
-        u64::try_from(lock(&self.buffer).len()).unwrap_or(u64::MAX)
-    }
+fn buffer(len: u64, rank: u32) -> Result<Vec<u32>, Failure> {
+    let mut buffer = Vec::new();
+    let room = usize::try_from(len).ok().filter(|&len| buffer.try_reserve_exact(len).is_ok());
+    let room = room.ok_or_else(|| {
+        Failure::Run(format!("no memory for {len} elements of rank {rank}; use less --bytes"))
+    })?;
+    buffer.resize(room, 0);
+    Ok(buffer)
+}
 
-    /// Its place in the file of Block I/O, in bytes.
-    fn block_offset(&self) -> u64 {
-        self.block_start * ELEMENT_BYTES
+/// The time on a clock that all processes of a machine share.
+fn now() -> Duration {
+    let time = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Numbers of a call that add up over the ranks.
+const COUNTS: usize = 10;
+
+fn counts(statistics: &mut CallStatistics) -> [&mut u64; COUNTS] {
+    [
+        &mut statistics.requested_bytes,
+        &mut statistics.moved_bytes,
+        &mut statistics.messages,
+        &mut statistics.sent_bytes,
+        &mut statistics.shared_bytes,
+        &mut statistics.storage_reads,
+        &mut statistics.storage_read_bytes,
+        &mut statistics.storage_writes,
+        &mut statistics.storage_written_bytes,
+        &mut statistics.locks,
+    ]
+}
+
+impl Turn {
+    fn new(clock: u64, (begin, end): (Duration, Duration), statistics: &CallStatistics) -> Turn {
+        let times = [statistics.planning, statistics.exchange, statistics.storage];
+        let counts = counts(&mut statistics.clone()).map(|count| *count);
+        Turn { clock, begin, end, times, counts }
     }
 }
 
 impl Measured {
-    /// All ranks' turns as one.
-    fn of(turns: &[Turn]) -> Measured {
-        let begin = turns.iter().map(|turn| turn.begin).min();
-        let end = turns.iter().map(|turn| turn.end).max();
-        let span = begin.zip(end).map(|(begin, end)| end - begin).unwrap_or_default();
-        let mut statistics = CallStatistics::default();
-        for one in turns.iter().map(|turn| &turn.statistics) {
-            (statistics.call, statistics.strategy) = (one.call, one.strategy);
-            (statistics.reason, statistics.planned) = (one.reason, one.planned);
-            (statistics.rounds, statistics.aggregators) = (one.rounds, one.aggregators);
-            statistics.requested_bytes += one.requested_bytes;
-            statistics.moved_bytes += one.moved_bytes;
-            statistics.messages += one.messages;
-            statistics.sent_bytes += one.sent_bytes;
-            statistics.shared_bytes += one.shared_bytes;
-            statistics.storage_reads += one.storage_reads;
-            statistics.storage_read_bytes += one.storage_read_bytes;
-            statistics.storage_writes += one.storage_writes;
-            statistics.storage_written_bytes += one.storage_written_bytes;
-            statistics.locks += one.locks;
+    /// All ranks' turns as one; the rest is as one rank's statistics say.
+    fn of(turns: &[Turn], mut statistics: CallStatistics) -> Measured {
+        for (index, sum) in counts(&mut statistics).into_iter().enumerate() {
+            *sum = turns.iter().map(|turn| turn.counts[index]).sum();
         }
-        let busiest = turns.iter().map(|turn| &turn.statistics).max_by_key(|one| one.storage);
+        let busiest = turns.iter().max_by_key(|turn| turn.times[2]);
         if let Some(busiest) = busiest {
-            statistics.planning = busiest.planning;
-            (statistics.exchange, statistics.storage) = (busiest.exchange, busiest.storage);
+            [statistics.planning, statistics.exchange, statistics.storage] = busiest.times;
         }
-        Measured { seconds: span.as_secs_f64(), statistics }
+        Measured { seconds: span(turns).as_secs_f64(), statistics }
     }
 }
 
-/// A rank of Block I/O: one plain system call. Nothing can fail before the barrier.
-fn block_turn(
-    scratch: &Scratch,
-    rank: &Rank,
-    buffer: &mut [u32],
-    direction: Direction,
-    barrier: &Barrier,
-) -> Result<Turn, String> {
-    let bytes: &mut [u8] = bytemuck::cast_slice_mut(buffer);
-    barrier.wait();
-    let begin = Instant::now();
-    let moved = match direction {
-        Direction::Write => scratch.file.write_all_at(bytes, rank.block_offset()),
-        Direction::Read => scratch.file.read_exact_at(bytes, rank.block_offset()),
-    };
-    let end = Instant::now();
-    moved.map_err(|error| error.to_string())?;
-    let mut statistics = CallStatistics::default();
-    let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    statistics.rounds = 1;
-    statistics.storage = end - begin;
-    (statistics.requested_bytes, statistics.moved_bytes) = (len, len);
-    match direction {
-        Direction::Write => {
-            (statistics.storage_writes, statistics.storage_written_bytes) = (1, len);
-        }
-        Direction::Read => (statistics.storage_reads, statistics.storage_read_bytes) = (1, len),
+/// From the first begin to the last end, of the ranks of each clock; the longest of these.
+fn span(turns: &[Turn]) -> Duration {
+    let mut spans: BTreeMap<u64, (Duration, Duration)> = BTreeMap::new();
+    for turn in turns {
+        let (begin, end) = spans.entry(turn.clock).or_insert((turn.begin, turn.end));
+        (*begin, *end) = (turn.begin.min(*begin), turn.end.max(*end));
     }
-    Ok(Turn { begin, end, statistics })
+    spans.into_values().map(|(begin, end)| end.saturating_sub(begin)).max().unwrap_or_default()
 }
 
-/// A collective call of pario.
-struct Call<'a> {
-    bed: &'a Bed<'a>,
-    strategy: Strategy,
-    direction: Direction,
-    barrier: &'a Barrier,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Call<'_> {
-    /// A rank's part. What comes before the barrier fails on all ranks or on none, so that nobody
-    /// waits there for ever.
-    fn turn(
-        &self,
-        comm: &dyn Communicator,
-        rank: &Rank,
-        buffer: &mut [u32],
-    ) -> pario::Result<Turn> {
-        let options = match self.direction {
-            Direction::Write => File::options().write(true),
-            Direction::Read => File::options().read(true),
+    #[test]
+    fn the_time_goes_from_the_first_to_the_last_on_the_slowest_machine() {
+        let turn = |clock, begin, end| {
+            let times = (Duration::from_secs(begin), Duration::from_secs(end));
+            Turn::new(clock, times, &CallStatistics::default())
         };
-        let hints = with_strategy(&self.bed.settings.hint_set, self.strategy);
-        let options = hints.iter().fold(options, |options, (key, value)| options.hint(key, value));
-        let file = options.open(comm, self.bed.scratch.path())?;
-        file.set_view(&rank.view)?;
-        self.barrier.wait();
-        let begin = Instant::now();
-        let moved = match self.direction {
-            Direction::Write => file.write_all(0, &*buffer),
-            Direction::Read => file.read_all(0, buffer),
+        let turns = [turn(1, 10, 14), turn(2, 900, 903), turn(1, 13, 17), turn(2, 905, 906)];
+        assert_eq!(span(&turns), Duration::from_secs(7));
+        assert_eq!(span(&turns[1..2]), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn counts_add_up_and_times_are_those_of_the_busiest() {
+        let turn = |storage, bytes| {
+            let mut statistics = CallStatistics::default();
+            statistics.storage = Duration::from_secs(storage);
+            statistics.exchange = Duration::from_secs(100 - storage);
+            (statistics.moved_bytes, statistics.locks) = (bytes, 1);
+            Turn::new(0, (Duration::ZERO, Duration::from_secs(1)), &statistics)
         };
-        let end = Instant::now();
-        let statistics = file.last_call();
-        moved?;
-        file.close()?;
-        Ok(Turn { begin, end, statistics })
+        let measured = Measured::of(&[turn(1, 5), turn(3, 7)], CallStatistics::default());
+        assert_eq!((measured.statistics.moved_bytes, measured.statistics.locks), (12, 2));
+        assert_eq!(measured.statistics.storage, Duration::from_secs(3));
+        assert_eq!(measured.statistics.exchange, Duration::from_secs(97));
     }
 }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `arguments` | the command line and what it means |
 //! | `workload` | which bytes each rank has |
+//! | `team` | the ranks, and what they tell each other |
 //! | `measure` | one timed call of all ranks |
 //! | `verify` | the right value of every byte |
 //! | `scratch` | the file, and its removal |
@@ -12,20 +13,27 @@
 //! Measurements on a busy machine wander. So all contenders take turns in each repetition, in an
 //! order that moves on, the reference among them; and a line shows the repetition with the median
 //! time, with all its figures.
+//!
+//! Every rank runs the same code, on whatever communicator it is given: ranks are threads of this
+//! process, or, if a launcher of MPI started it, the processes that were started. The first one
+//! makes the file and prints.
 
 mod arguments;
 mod measure;
 mod report;
 mod scratch;
+mod team;
 mod verify;
 mod workload;
 
 pub(crate) use arguments::Arguments;
 
-use arguments::Settings;
-use measure::{Bed, Contender, Measured, Repetition};
+use arguments::{Settings, Transport, World};
+use measure::{Bed, Bench, Contender, Measured, Repetition};
+use pario::{Communicator, Threads};
 use report::{Figure, Line, Report};
 use scratch::Scratch;
+use team::Team;
 use workload::Workload;
 
 use crate::failure::Failure;
@@ -35,16 +43,64 @@ use crate::failure::Failure;
 /// # Errors
 /// `Usage` if the arguments make no sense together, `Run` if a call failed or a byte was wrong.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let settings = Settings::new(arguments)?;
-    let scratch = Scratch::new(&settings.directory, settings.file_bytes())?;
-    let per_workload = contenders(&settings).len() * settings.workloads.len();
-    let steps = u64::try_from(per_workload).unwrap_or(u64::MAX) * u64::from(settings.repeat);
-    let report = Report::new(&settings, &scratch, steps)?;
-    for workload in &settings.workloads {
-        let lines = measure(&settings, &scratch, &**workload, &report)?;
-        report.lines(&**workload, &lines)?;
+    match pario_mpi::launched() {
+        Some(_) if !arguments.is_embedded() => on_mpi(arguments),
+        _ => on_threads(arguments),
     }
-    report.finish()
+}
+
+/// Every rank is a thread.
+fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
+    let settings = Settings::new(arguments, None)?;
+    let mut threads = Threads::new(settings.ranks);
+    if let Transport::Threads { nodes, share_memory } = settings.transport {
+        threads = threads.nodes(nodes).share_memory(share_memory);
+    }
+    let outcomes = threads.run(|comm| on_rank(&settings, &Team::new(&*comm)));
+    outcomes.into_iter().collect()
+}
+
+/// This process is a rank. A failure of all ranks is told by the first one.
+fn on_mpi(arguments: &Arguments) -> Result<(), Failure> {
+    let universe = pario_mpi::initialize().map_err(|error| {
+        Failure::Run(format!("{error}\n(--embedded runs the ranks as threads, without MPI)"))
+    })?;
+    let comm = universe.world();
+    let nodes = (0..comm.size()).map(|rank| comm.node(rank) + 1).max().unwrap_or(1);
+    let world = World { ranks: comm.size(), nodes, mpi: universe.version() };
+    let settings = Settings::new(arguments, Some(&world));
+    let outcome = settings.and_then(|settings| on_rank(&settings, &Team::new(&*comm)));
+    match outcome {
+        Err(Failure::Lost(text)) => {
+            eprintln!("pario: rank {}: {text}", comm.rank());
+            universe.abort(1)
+        }
+        Err(failure) if comm.rank() > 0 => Err(Failure::Told(failure.exit_code())),
+        outcome => outcome,
+    }
+}
+
+/// What every rank does.
+fn on_rank(settings: &Settings, team: &Team<'_>) -> Result<(), Failure> {
+    let scratch = Scratch::new(team, &settings.directory, settings.file_bytes())?;
+    let bench = Bench { settings, team, scratch: &scratch };
+    let per_workload = contenders(settings).len() * settings.workloads.len();
+    let steps = u64::try_from(per_workload).unwrap_or(u64::MAX) * u64::from(settings.repeat);
+    let report = match team.is_first() {
+        true => Report::new(settings, &scratch, steps).map(Some),
+        false => Ok(None),
+    };
+    let (report, begun) = match report {
+        Ok(report) => (report, Ok(())),
+        Err(failure) => (None, Err(failure)),
+    };
+    team.agree(begun)?;
+    for workload in &settings.workloads {
+        let lines = measure(bench, &**workload, report.as_ref())?;
+        let printed = report.as_ref().map(|report| report.lines(&**workload, &lines));
+        team.agree(printed.unwrap_or(Ok(())))?;
+    }
+    team.agree(report.map_or(Ok(()), |report| report.finish()))
 }
 
 /// The reference, and what is compared with it.
@@ -62,12 +118,12 @@ struct Series {
 
 /// Measures all contenders on one workload.
 fn measure(
-    settings: &Settings,
-    scratch: &Scratch,
+    bench: Bench<'_>,
     workload: &dyn Workload,
-    report: &Report<'_>,
+    report: Option<&Report<'_>>,
 ) -> Result<Vec<Line>, Failure> {
-    let mut bed = Bed::new(settings, scratch, workload)?;
+    let settings = bench.settings;
+    let mut bed = Bed::new(bench, workload)?;
     let series = |contender| {
         let skipped = skip_reason(settings, &bed, contender);
         Series { contender, skipped, repetitions: Vec::new() }
@@ -78,10 +134,10 @@ fn measure(
         for turn in 0..count {
             let series = &mut all[(repetition + turn) % count];
             if series.skipped.is_none() {
-                report.begin(workload, series.contender);
+                report.inspect(|report| report.begin(workload, series.contender));
                 series.repetitions.push(bed.repeat(series.contender)?);
             }
-            report.step();
+            report.inspect(|report| report.step());
         }
     }
     Ok(lines(all))

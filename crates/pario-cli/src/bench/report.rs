@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::arguments::Settings;
+use super::arguments::{Settings, Transport};
 use super::measure::{Contender, Direction, Measured};
 use super::scratch::Scratch;
 use super::workload::{ELEMENT_BYTES, Workload};
@@ -43,6 +43,12 @@ struct Record<'a> {
     /// The strategy that pario used; differs for `auto`.
     served_by: &'a str,
     ranks: u32,
+    nodes: u32,
+    /// How ranks reach each other: `threads` or `mpi`.
+    transport: &'a str,
+    /// The MPI library, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mpi: Option<&'a str>,
     block: u64,
     bytes: u64,
     direction: &'a str,
@@ -146,6 +152,10 @@ impl<'a> Report<'a> {
     /// The results of a line for programs.
     fn records(&self, workload: &dyn Workload, line: &Line) -> Result<String, Failure> {
         let mut text = String::new();
+        let (transport, nodes, mpi) = match &self.settings.transport {
+            Transport::Threads { nodes, .. } => ("threads", *nodes, None),
+            Transport::Mpi { nodes, library } => ("mpi", *nodes, Some(library.as_str())),
+        };
         for (direction, figure) in line.figures() {
             let Figure { measured, ratio } = figure;
             let statistics = &measured.statistics;
@@ -154,6 +164,9 @@ impl<'a> Report<'a> {
                 strategy: line.contender.name(),
                 served_by: served_by(line.contender, figure),
                 ranks: self.settings.ranks,
+                nodes,
+                transport,
+                mpi,
                 block: workload.block_bytes(),
                 bytes: workload.elements() * ELEMENT_BYTES,
                 direction: direction.name(),
@@ -212,12 +225,18 @@ fn busy_note() -> String {
 
 fn header(settings: &Settings, scratch: &Scratch) -> String {
     let cores = cores();
-    let Settings { ranks, nodes, repeat, .. } = *settings;
-    let way = if settings.share_memory { "shared memory" } else { "messages" };
+    let Settings { ranks, repeat, .. } = *settings;
+    let way = match &settings.transport {
+        Transport::Threads { nodes, share_memory: true } => {
+            format!("as threads, {nodes} node(s), shared memory")
+        }
+        Transport::Threads { nodes, .. } => format!("as threads, {nodes} node(s), messages"),
+        Transport::Mpi { nodes, library } => format!("on {library}, {nodes} node(s)"),
+    };
     let state = if settings.fresh { "new for each write" } else { "overwritten by each write" };
     let mut text = format!(
-        "pario {} bench: {ranks} ranks as threads, {nodes} node(s), {way}, {cores} cores, \
-         median of {repeat}\nfile {}, {state}\n",
+        "pario {} bench: {ranks} ranks {way}, {cores} cores, median of {repeat}\n\
+         file {}, {state}\n",
         env!("CARGO_PKG_VERSION"),
         scratch.path().display()
     );

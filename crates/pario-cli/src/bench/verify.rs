@@ -9,8 +9,6 @@ use std::fmt;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::workload::{ELEMENT_BYTES, Runs};
 use crate::failure::Failure;
@@ -24,6 +22,13 @@ const CHUNK_LEN: u64 = 1 << 18;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     mask: u32,
+}
+
+/// Which part of a file's chunks is worked on: one of `count`, numbered from 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub(crate) number: u32,
+    pub(crate) count: u32,
 }
 
 /// An element that is not what it should be.
@@ -110,9 +115,14 @@ impl Pattern {
         Ok(())
     }
 
-    /// Writes a file in the order of the global indices, in chunks.
-    pub(crate) fn write_file(self, file: &File, elements: u64) -> Result<(), Failure> {
-        each_chunk(elements, |chunk, buffer| {
+    /// Writes a share of a file in the order of the global indices.
+    pub(crate) fn write_file(
+        self,
+        file: &File,
+        elements: u64,
+        share: Share,
+    ) -> Result<(), Failure> {
+        each_chunk(elements, share, |chunk, buffer| {
             self.fill_run(buffer, chunk.start);
             let written =
                 file.write_all_at(bytemuck::cast_slice(buffer), chunk.start * ELEMENT_BYTES);
@@ -120,12 +130,17 @@ impl Pattern {
         })
     }
 
-    /// Compares a file in the order of the global indices, in chunks.
+    /// Compares a share of a file in the order of the global indices, and the length of all.
     ///
     /// The error names the wrong place; the caller says what was measured.
-    pub(crate) fn check_file(self, file: &File, elements: u64) -> Result<(), Failure> {
+    pub(crate) fn check_file(
+        self,
+        file: &File,
+        elements: u64,
+        share: Share,
+    ) -> Result<(), Failure> {
         check_len(file, elements)?;
-        each_chunk(elements, |chunk, buffer| {
+        each_chunk(elements, share, |chunk, buffer| {
             read_exact(file, buffer, chunk.start)?;
             let checked = self.check_run(buffer, chunk.start, chunk.start);
             checked.map_err(|mismatch| wrong_in_file(&mismatch))
@@ -170,48 +185,21 @@ fn read_exact(file: &File, buffer: &mut [u32], start: u64) -> Result<(), Failure
     read.map_err(|error| Failure::during("reading the file back", error))
 }
 
-/// Works on the chunks of a file, on all processors.
+/// Works on every `share.count`-th chunk of a file.
 fn each_chunk(
     elements: u64,
-    work: impl Fn(Range<u64>, &mut [u32]) -> Result<(), Failure> + Sync,
+    share: Share,
+    work: impl Fn(Range<u64>, &mut [u32]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    in_parallel(elements.div_ceil(CHUNK_LEN), |chunk, buffer: &mut Vec<u32>| {
+    let mut buffer = Vec::new();
+    let step = usize::try_from(share.count).unwrap_or(usize::MAX);
+    for chunk in (u64::from(share.number)..elements.div_ceil(CHUNK_LEN)).step_by(step) {
         let start = chunk * CHUNK_LEN;
         let end = elements.min(start + CHUNK_LEN);
         buffer.resize(usize::try_from(end - start).unwrap_or(usize::MAX), 0);
-        work(start..end, buffer)
-    })
-}
-
-/// Calls `work` for all numbers below `count`, on all processors, each with memory of its own.
-/// Returns one of the errors, if there are any.
-pub(crate) fn in_parallel<M: Default>(
-    count: u64,
-    work: impl Fn(u64, &mut M) -> Result<(), Failure> + Sync,
-) -> Result<(), Failure> {
-    let next = AtomicU64::new(0);
-    let outcome = Mutex::new(Ok(()));
-    let worker = || {
-        let mut memory = M::default();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count {
-                return;
-            }
-            if let Err(error) = work(number, &mut memory) {
-                next.store(count, Ordering::Relaxed);
-                *outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Err(error);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        for _ in 1..workers.min(usize::try_from(count).unwrap_or(usize::MAX)) {
-            scope.spawn(worker);
-        }
-        worker();
-    });
-    outcome.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+        work(start..end, &mut buffer)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -273,34 +261,26 @@ mod tests {
             Err(Failure::Run(text)) => text,
             _ => "right".to_owned(),
         };
-        pattern.write_file(&file, elements).unwrap();
-        assert_eq!(text(pattern.check_file(&file, elements)), "right");
+        let shares = [0, 1].map(|number| Share { number, count: 2 });
+        for share in shares {
+            pattern.write_file(&file, elements, share).unwrap();
+        }
+        let check = || {
+            let mut checked = shares.map(|share| pattern.check_file(&file, elements, share));
+            let wrong = checked.iter().position(Result::is_err).unwrap_or(0);
+            text(std::mem::replace(&mut checked[wrong], Ok(())))
+        };
+        assert_eq!(check(), "right");
         let mut byte = [0];
         for offset in [0, CHUNK_LEN * 4 + 6, elements * 4 - 1] {
             file.read_exact_at(&mut byte, offset).unwrap();
             file.write_all_at(&[!byte[0]], offset).unwrap();
-            let found = text(pattern.check_file(&file, elements));
+            let found = check();
             let place = format!("offset {}: element {}: ", offset / 4 * 4, offset / 4);
             assert!(found.starts_with(&place), "{found}");
             file.write_all_at(&byte, offset).unwrap();
         }
         file.set_len(elements * 4 + 1).unwrap();
-        assert!(text(pattern.check_file(&file, elements)).starts_with("file size: "));
-    }
-
-    #[test]
-    fn work_in_parallel_is_done_once_and_errors_come_back() {
-        let sum = AtomicU64::new(0);
-        let done = in_parallel(1000, |number, _: &mut ()| {
-            sum.fetch_add(number, Ordering::Relaxed);
-            Ok(())
-        });
-        assert!(done.is_ok());
-        assert_eq!(sum.into_inner(), 999 * 500);
-        let failed = in_parallel(1000, |number, _: &mut ()| match number {
-            400 => Err(Failure::Run("four hundred".into())),
-            _ => Ok(()),
-        });
-        assert!(matches!(failed, Err(Failure::Run(text)) if text == "four hundred"));
+        assert!(check().starts_with("file size: "));
     }
 }

@@ -1,5 +1,8 @@
 //! What all ranks do together, written once over messages.
 //!
+//! `call` numbers the call: the same on all ranks, and not in use for another one at the same time.
+//! Failures are those of the communicator.
+//!
 //! Cost: `all_gather` takes ceil(log2 P) steps of one message each; a rank sends and receives
 //! every contribution once.
 
@@ -12,7 +15,21 @@ use crate::number::{narrow, wide};
 ///
 /// Dissemination: in step s each rank passes all it has to the rank 2^s before it, and takes
 /// what the rank 2^s behind it has.
-pub(crate) async fn all_gather(
+///
+/// # Errors
+/// `PeerLost` if a rank is lost.
+///
+/// ```
+/// use pario::comm::{block_on, collective::all_gather};
+/// use pario::{Communicator, Threads};
+///
+/// Threads::new(3).run(|comm| {
+///     let own = vec![7; comm.rank() as usize];
+///     let all = block_on(&*comm, all_gather(&*comm, 0, own)).unwrap();
+///     assert_eq!(all, [vec![], vec![7], vec![7, 7]]);
+/// });
+/// ```
+pub async fn all_gather(
     communicator: &dyn Communicator,
     call: u64,
     own: Vec<u8>,
@@ -41,7 +58,10 @@ pub(crate) async fn all_gather(
 }
 
 /// Gives every rank what rank 0 has.
-pub(crate) async fn broadcast(
+///
+/// # Errors
+/// `PeerLost` if a rank is lost.
+pub async fn broadcast(
     communicator: &dyn Communicator,
     call: u64,
     own: Vec<u8>,
@@ -89,8 +109,10 @@ pub(crate) async fn reduce(
 }
 
 /// Waits until every rank is here.
-#[cfg(test)]
-pub(crate) async fn barrier(communicator: &dyn Communicator, call: u64) -> Result<()> {
+///
+/// # Errors
+/// `PeerLost` if a rank is lost.
+pub async fn barrier(communicator: &dyn Communicator, call: u64) -> Result<()> {
     all_gather(communicator, call, Vec::new()).await.map(|_| ())
 }
 

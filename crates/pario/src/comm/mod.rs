@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 
 use crate::error::Result;
 
-pub(crate) mod collective;
+pub mod collective;
 mod gate;
 mod simulated;
 mod solo;
@@ -31,7 +31,7 @@ pub(crate) use gate::{Gate, Pass};
 pub use simulated::Simulated;
 pub use solo::Solo;
 pub use threads::Threads;
-pub(crate) use watched::Watched;
+pub use watched::Watched;
 
 /// Work that goes on while the program does something else.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -42,7 +42,8 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// others have no order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag {
-    /// Number of the collective call on this communicator.
+    /// Number of the collective call on this communicator. Numbers of calls that go on at the same
+    /// time are less than 8192 apart, or a transport may take them for the same.
     pub call: u64,
     /// Stream inside the call.
     pub lane: Lane,
@@ -104,10 +105,11 @@ pub trait Communicator: Send + Sync {
     fn poll_receive(&self, from: u32, tag: Tag, context: &mut Context<'_>)
     -> Poll<Result<Message>>;
 
-    /// Adds to the number that all ranks of this communicator share; returns the old value.
+    /// Adds to the number that all ranks of this communicator share; returns the old value. The
+    /// first one is 0; a sum that would pass 2^64 is an error of class `Arg` and changes nothing.
     fn counter_add(&self, delta: u64) -> Result<u64>;
 
-    /// Sets the number that all ranks share.
+    /// Sets the number that all ranks share; nobody adds to it at the same time.
     fn counter_set(&self, value: u64) -> Result<()>;
 
     /// Memory that all ranks of this communicator share, made by [`GateLine::lines`], if there is
@@ -124,7 +126,21 @@ pub trait Communicator: Send + Sync {
 }
 
 /// Drives a future to its end on a communicator.
-pub(crate) fn block_on<T: Send>(
+///
+/// ```
+/// use pario::comm::{Lane, Message, Tag, block_on, receive};
+/// use pario::{Communicator, Threads};
+///
+/// // Each rank sends its number to the next one.
+/// Threads::new(3).run(|comm| {
+///     let tag = Tag { call: 0, lane: Lane::Data };
+///     let (next, previous) = ((comm.rank() + 1) % 3, (comm.rank() + 2) % 3);
+///     comm.send(next, tag, Message::from(comm.rank().to_le_bytes().to_vec())).unwrap();
+///     let message = block_on(&*comm, receive(&*comm, previous, tag)).unwrap();
+///     assert_eq!(message.bytes, previous.to_le_bytes());
+/// });
+/// ```
+pub fn block_on<T: Send>(
     communicator: &dyn Communicator,
     future: impl Future<Output = T> + Send,
 ) -> T {
@@ -138,11 +154,10 @@ pub(crate) fn block_on<T: Send>(
 }
 
 /// The next message from a rank.
-pub(crate) async fn receive(
-    communicator: &dyn Communicator,
-    from: u32,
-    tag: Tag,
-) -> Result<Message> {
+///
+/// # Errors
+/// `PeerLost` if nothing can come from that rank any more.
+pub async fn receive(communicator: &dyn Communicator, from: u32, tag: Tag) -> Result<Message> {
     std::future::poll_fn(|context| communicator.poll_receive(from, tag, context)).await
 }
 

@@ -14,8 +14,17 @@ use std::time::{Duration, Instant};
 use super::{Communicator, GateLine, Message, Tag, Task};
 use crate::error::Result;
 
-/// A communicator whose waits are watched.
-pub(crate) struct Watched {
+/// A communicator whose waits are watched; files use it for their messages.
+///
+/// ```
+/// use pario::comm::Watched;
+/// use pario::{Communicator, Solo};
+/// use std::time::Duration;
+///
+/// let watched = Watched::new(Solo::new(), "an example".to_owned(), Duration::from_secs(60));
+/// assert_eq!(watched.size(), 1);
+/// ```
+pub struct Watched {
     inner: Arc<dyn Communicator>,
     /// What the messages are about.
     subject: String,
@@ -42,11 +51,9 @@ impl Wait {
 }
 
 impl Watched {
-    pub(crate) fn new(
-        inner: Arc<dyn Communicator>,
-        subject: String,
-        patience: Duration,
-    ) -> Watched {
+    /// Mentions waits that last `patience`, and what the messages are about; none if that is
+    /// zero.
+    pub fn new(inner: Arc<dyn Communicator>, subject: String, patience: Duration) -> Watched {
         Watched { inner, subject, patience, waits: Mutex::default() }
     }
 

@@ -1,0 +1,52 @@
+//! Every communicator keeps the contract of communicators.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pario::comm::Watched;
+use pario::{Simulated, Solo, Threads};
+use pario_testkit::{conformance, seed, watchdog::Watchdog};
+
+const LONG: [usize; 3] = [1 << 20, (1 << 20) + 1, 5_000_000];
+
+#[test]
+fn solo_conforms() {
+    conformance::communicator(Solo::new(), seed::first_seed(), &LONG);
+}
+
+#[test]
+fn threads_conform_with_shared_memory_and_without() {
+    let seed = seed::first_seed();
+    let watchdog = Watchdog::new("threads_conform_with_shared_memory_and_without");
+    for size in 1..=5 {
+        for (nodes, share) in [(1, true), (1, false), (2, true), (3, false)] {
+            watchdog.step(format!("{size} ranks on {nodes} nodes, PARIO_SEED={seed}"));
+            let threads = Threads::new(size).nodes(nodes).share_memory(share);
+            threads.run(|comm| conformance::communicator(comm, seed, &LONG));
+        }
+    }
+}
+
+#[test]
+fn simulated_conforms_in_many_orders() {
+    let first = seed::first_seed();
+    let watchdog = Watchdog::new("simulated_conforms_in_many_orders");
+    for (size, share) in [(1, true), (2, false), (3, true), (4, false)] {
+        for seed in first..=first.saturating_add(2) {
+            watchdog.step(format!("{size} ranks, PARIO_SEED={seed}"));
+            let simulated = Simulated::new(size, seed).share_memory(share);
+            simulated.run(|comm| conformance::communicator_steps(comm, seed, &[1000]));
+        }
+    }
+}
+
+#[test]
+fn watched_conforms() {
+    let seed = seed::first_seed();
+    for patience in [Duration::ZERO, Duration::from_secs(60)] {
+        Threads::new(3).run(|comm| {
+            let watched = Watched::new(comm, "the suite".to_owned(), patience);
+            conformance::communicator(Arc::new(watched), seed, &LONG);
+        });
+    }
+}

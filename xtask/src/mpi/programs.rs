@@ -1,0 +1,320 @@
+//! Programs in Rust on each MPI: those that find their MPI library themselves, and one of the crate
+//! `mpi`, which is linked with it.
+//!
+//! | name | what runs |
+//! | --- | --- |
+//! | `conformance` | the contract of communicators, 1 to 5 ranks, both levels of threads |
+//! | `interleaved` | the example of `pario-mpi` |
+//! | `bench` | `pario bench`, which must give each result once |
+//! | `rsmpi` | `crates/pario-mpi/tests/rsmpi`, built with each MPI |
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::clients::at_once;
+use super::launch::{self, Finished};
+use super::library::{Mpi, Start};
+use super::report::{self, Outcome, Report};
+use super::setup::{self, Setup};
+use super::traces::{self, SharedMemory};
+use super::{MpiTestArguments, Places};
+
+const LIMIT: Duration = Duration::from_secs(120);
+const RANKS: [u32; 5] = [1, 2, 3, 4, 5];
+
+/// More than MPI can send at once. Four ranks' worth of it is in memory at a time.
+const VERY_LONG_BYTES: &str = "2200000011";
+
+/// What a program has printed, or why that is wrong.
+type Check = fn(&Finished, u32) -> Option<String>;
+
+/// A program on one MPI.
+struct Case<'a> {
+    name: &'static str,
+    mpi: &'a Mpi,
+    program: PathBuf,
+    words: Vec<OsString>,
+    ranks: u32,
+    check: Check,
+}
+
+/// Builds and runs all programs that are asked for.
+pub(super) fn run_all(
+    places: &Places,
+    setup: &Setup,
+    arguments: &MpiTestArguments,
+    skipped: &mut Vec<String>,
+    report: &mut Report,
+) -> Result<(), String> {
+    let mut cases = Vec::new();
+    let release = places.target.join("release");
+    if arguments.wants("conformance") || arguments.wants("interleaved") {
+        build(places, &["--package", "pario-mpi", "--examples"])?;
+    }
+    if arguments.wants("bench") {
+        build(places, &["--package", "pario-cli"])?;
+    }
+    for mpi in &setup.mpis {
+        let case = |name, program: &str, words: &str, ranks, check: Check| Case {
+            name,
+            mpi,
+            program: release.join(program),
+            words: words.split_whitespace().map(OsString::from).collect(),
+            ranks,
+            check,
+        };
+        if arguments.wants("conformance") {
+            for ranks in RANKS {
+                for level in ["single", "multiple"] {
+                    cases.push(case("conformance", "examples/conformance", level, ranks, passed));
+                }
+            }
+        }
+        if arguments.wants("interleaved") {
+            let words = "interleaved.dat";
+            cases.push(case("interleaved", "examples/interleaved", words, 4, every_rank));
+        }
+        if arguments.wants("bench") {
+            let words = "bench --quick --json --dir .";
+            cases.push(case("bench", "pario", words, 4, results_once));
+        }
+    }
+    let outcomes = at_once(cases, |case| run(places, setup, &case))?;
+    outcomes.into_iter().for_each(|outcome| report.add(outcome));
+    if arguments.long && arguments.wants("conformance") {
+        run_long(places, setup, report)?;
+    }
+    match arguments.wants("rsmpi") {
+        true => rsmpi(places, setup, skipped, report),
+        false => Ok(()),
+    }
+}
+
+/// A message of more than 2 GiB, one MPI after the other.
+fn run_long(places: &Places, setup: &Setup, report: &mut Report) -> Result<(), String> {
+    for mpi in &setup.mpis {
+        let program = places.target.join("release/examples/conformance");
+        let words = vec!["multiple".into(), VERY_LONG_BYTES.into()];
+        let name = "conformance, 2 GiB";
+        let case = Case { name, mpi, program, words, ranks: 2, check: passed };
+        report.add(run(places, setup, &case)?);
+    }
+    Ok(())
+}
+
+/// The program of the crate `mpi` with each MPI that the crate can be built with.
+fn rsmpi(
+    places: &Places,
+    setup: &Setup,
+    skipped: &mut Vec<String>,
+    report: &mut Report,
+) -> Result<(), String> {
+    // The crate does not know the standard ABI.
+    for mpi in setup.mpis.iter().filter(|mpi| !mpi.has_standard_abi()) {
+        let program = places.mpi.join("clients").join(mpi.name).join("rsmpi");
+        if let Err(reason) = build_rsmpi(places, mpi, &program)? {
+            println!("skipped: rsmpi: {reason}");
+            skipped.push(format!("rsmpi: {reason}"));
+            return Ok(());
+        }
+        let case = Case { name: "rsmpi", mpi, program, words: Vec::new(), ranks: 4, check: passed };
+        report.add(run(places, setup, &case)?);
+    }
+    Ok(())
+}
+
+/// Builds it unless it is newer than all it is made of. The inner outcome is a reason that is not
+/// the program's fault.
+///
+/// All MPIs share a target directory, so that only what depends on MPI is built for each.
+fn build_rsmpi(
+    places: &Places,
+    mpi: &Mpi,
+    program: &Path,
+) -> Result<Result<(), &'static str>, String> {
+    let package = places.package().join("tests/rsmpi");
+    let library = places.target.join("release/libpario_mpi.so");
+    let sources = [package.join("src/main.rs"), package.join("Cargo.toml"), library];
+    let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+    if setup::is_newer(program, &sources) {
+        return Ok(Ok(()));
+    }
+    let target = places.mpi.join("rsmpi");
+    let cargo = |words: &[&str]| {
+        let mut command = Command::new(crate::steps::cargo_path());
+        command.args(words).current_dir(&package).stdin(Stdio::null());
+        command.env("CARGO_TARGET_DIR", &target).env("MPICC", &mpi.mpicc);
+        command.output().map_err(|error| format!("cannot start cargo: {error}"))
+    };
+    // The crate does not notice that it is another MPI now.
+    cargo(&["clean", "--quiet", "--release", "--package", "mpi-sys"])?;
+    let output = cargo(&["build", "--quiet", "--release"])?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return match hindrance(&text) {
+            Some(reason) => Ok(Err(reason)),
+            None => Err(format!("cannot build rsmpi with {}:\n{text}", mpi.name)),
+        };
+    }
+    let directory = program.parent().unwrap_or(program);
+    let copied = fs::create_dir_all(directory)
+        .and_then(|()| fs::copy(target.join("release/rsmpi"), program));
+    copied.map_err(|error| format!("cannot copy {}: {error}", program.display()))?;
+    Ok(Ok(()))
+}
+
+/// What is missing here, if that is why a build failed.
+fn hindrance(errors: &str) -> Option<&'static str> {
+    const KNOWN: [(&str, &str); 4] = [
+        ("Unable to find libclang", "there is no libclang"),
+        ("failed to download", "its crates cannot be downloaded"),
+        ("failed to get `", "its crates cannot be downloaded"),
+        ("Could not resolve host", "its crates cannot be downloaded"),
+    ];
+    KNOWN.iter().find(|(text, _)| errors.contains(text)).map(|(_, reason)| *reason)
+}
+
+fn build(places: &Places, words: &[&str]) -> Result<(), String> {
+    let mut command = Command::new(crate::steps::cargo_path());
+    command.args(["build", "--quiet", "--release"]).args(words);
+    command.current_dir(&places.root).stdin(Stdio::null());
+    let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("cargo build {} failed", words.join(" "))),
+    }
+}
+
+fn run(places: &Places, setup: &Setup, case: &Case<'_>) -> Result<Outcome, String> {
+    let mpi = case.mpi;
+    let word = case.words.first().map(|word| word.display().to_string()).unwrap_or_default();
+    let name = format!("{}-{}-{word}", case.name, case.ranks).replace([' ', ','], "");
+    let directory = places.mpi.join("scratch").join(mpi.name).join(&name);
+    let failed = |error| format!("cannot make {}: {error}", directory.display());
+    if directory.exists() {
+        fs::remove_dir_all(&directory).map_err(failed)?;
+    }
+    fs::create_dir_all(&directory).map_err(failed)?;
+    let mut words = vec![case.program.clone().into_os_string()];
+    words.extend(case.words.iter().cloned());
+    // A program that is linked with MPI has to find it; the others do that by themselves.
+    let linked = case.name == "rsmpi";
+    let start = Start {
+        ranks: case.ranks,
+        words,
+        env: if linked { Vec::new() } else { mpi.chosen_library() },
+        preload: mpi.needs_patience().then(|| setup.patience.clone()).into_iter().collect(),
+    };
+    let shared = SharedMemory::now();
+    let finished = match linked {
+        true => launch::launch(mpi, &start, &directory, LIMIT)?,
+        false => launch::launch(&mpi.without_path(), &start, &directory, LIMIT)?,
+    };
+    let faults = faults(case, &finished, &directory, &shared);
+    let log = places.mpi.join("logs").join(mpi.name).join(name + ".log");
+    report::write_log(&log, &finished.log, &faults)?;
+    if faults.is_empty() {
+        fs::remove_dir_all(&directory).map_err(failed)?;
+    }
+    let (program, note) = (format!("{} (Rust)", case.name), String::new());
+    Ok(Outcome { program, mpi: mpi.name, seconds: finished.seconds, faults, note })
+}
+
+fn faults(
+    case: &Case<'_>,
+    finished: &Finished,
+    directory: &Path,
+    shared: &SharedMemory,
+) -> Vec<String> {
+    let mut faults = Vec::new();
+    match finished.status {
+        None => faults.push(format!("hangs: killed after {} s", LIMIT.as_secs())),
+        Some(status) if !status.success() => faults.push(format!("ended with {status}")),
+        Some(_) => faults.extend((case.check)(finished, case.ranks)),
+    }
+    if finished.strays > 0 && finished.status.is_some() {
+        faults.push(format!("{} processes were left behind", finished.strays));
+    }
+    let left = traces::unexpected(directory, &["interleaved.dat".to_owned()]);
+    faults.extend(left.iter().map(|name| format!("left in its directory: {name}")));
+    // A library's own files may be those of a run beside this one that was killed.
+    let left = shared.left().into_iter().filter(|name| !traces::is_of_library(name));
+    faults.extend(left.map(|name| format!("left in shared memory: {name}")));
+    faults
+}
+
+fn passed(finished: &Finished, _ranks: u32) -> Option<String> {
+    let count = finished.stdout.lines().filter(|line| line.trim() == "PASS").count();
+    (count != 1).then(|| format!("{count} ranks printed PASS, not the first one"))
+}
+
+/// What the example prints on every rank.
+fn every_rank(finished: &Finished, ranks: u32) -> Option<String> {
+    let told = |rank: &u32| {
+        let start = format!("rank {rank}: all 100000 floats of rank ");
+        finished.stdout.lines().any(|line| line.starts_with(&start))
+    };
+    let silent = (0..ranks).find(|rank| !told(rank));
+    silent.map(|rank| format!("rank {rank} does not say that all is right"))
+}
+
+/// Every line is a verified result on MPI, and none is there twice.
+fn results_once(finished: &Finished, ranks: u32) -> Option<String> {
+    if let Err(reason) = crate::steps::verified(&finished.stdout) {
+        return Some(reason);
+    }
+    let mut seen = BTreeSet::new();
+    for line in finished.stdout.lines() {
+        let part = |name: &str| {
+            let (_, rest) = line.split_once(&format!("\"{name}\":"))?;
+            rest.split([',', '}']).next()
+        };
+        let expected = [("transport", "\"mpi\"".to_owned()), ("ranks", ranks.to_string())];
+        let wrong = expected.iter().find(|(name, value)| part(name) != Some(value.as_str()));
+        if let Some((name, _)) = wrong {
+            return Some(format!("a result has another {name}: {line}"));
+        }
+        let key = ["workload", "strategy", "block", "direction"].map(part);
+        if !seen.insert(key.map(|word| word.unwrap_or_default().to_owned())) {
+            return Some(format!("a result is there twice: {line}"));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(stdout: &str) -> Finished {
+        let (stdout, stderr, log) = (stdout.to_owned(), String::new(), String::new());
+        Finished { status: None, stdout, stderr, seconds: 0.0, strays: 0, log }
+    }
+
+    #[test]
+    fn results_come_once_and_from_mpi() {
+        let line = |strategy: &str, transport: &str| {
+            format!(
+                "{{\"workload\":\"w\",\"strategy\":\"{strategy}\",\"ranks\":4,\
+                 \"transport\":\"{transport}\",\"block\":4,\"direction\":\"write\",\
+                 \"verified\":true}}\n"
+            )
+        };
+        let (one, two) = (line("list", "mpi"), line("auto", "mpi"));
+        assert_eq!(results_once(&finished(&format!("{one}{two}")), 4), None);
+        assert!(results_once(&finished(&format!("{one}{two}{one}")), 4).is_some());
+        assert!(results_once(&finished(&one), 3).is_some());
+        assert!(results_once(&finished(&line("list", "threads")), 4).is_some());
+        assert!(results_once(&finished(""), 4).is_some());
+    }
+
+    #[test]
+    fn a_missing_tool_is_told_from_a_broken_program() {
+        assert!(hindrance("thread panicked: Unable to find libclang: \"...\"").is_some());
+        assert!(hindrance("error[E0308]: mismatched types").is_none());
+    }
+}
