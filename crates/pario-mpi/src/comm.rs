@@ -4,22 +4,24 @@
 //! message and no error of pario's meets one of the program's. `messages` carries the messages.
 //! Which ranks share a node is found out once, when it is made.
 //!
-//! The shared counter lies in anonymous memory of rank 0 that the other ranks of its node map when
-//! they first need it; between nodes it is a window of MPI.
+//! Ranks of one node share some numbers in memory (`shared`); where there are several nodes, the
+//! shared counter is a window of MPI.
 
 use std::ffi::{c_int, c_void};
+use std::fs::File;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use pario::comm::{Message, Tag, Task};
+use pario::comm::{GateLine, Message, Tag, Task};
 use pario::{Communicator, Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
-use crate::counter::{Counter, Place};
+use crate::counter::Counter;
 use crate::messages::{Messages, PIECE_BYTES};
 use crate::progress;
+use crate::shared::{Place, SharedLines};
 
 /// The ranks of an MPI communicator.
 ///
@@ -198,15 +200,30 @@ impl MpiCommunicator {
         duplicate.owned = true;
         duplicate.messages.piece_bytes = piece_bytes.clamp(1, PIECE_BYTES);
         duplicate.pretended_nodes = pretended_nodes;
-        let segment = Counter::segment(self.rank == 0);
-        let mut place = Place::of_this_process(&segment);
+        let ranks = self.size as usize;
+        let segment = (ranks > 1 && self.rank == 0).then(|| SharedLines::segment(ranks)).flatten();
+        let mut place = Place::of_this_process(segment.as_ref());
         if let Some(nodes) = pretended_nodes {
             place.host = u64::from(self.rank / self.size.div_ceil(nodes.clamp(1, self.size)));
         }
         let places = duplicate.gather_places(place)?;
         duplicate.nodes = nodes(&places);
-        duplicate.counter = Some(Counter::new(mpi, comm, &places, segment)?);
+        let lines = duplicate.share_lines(segment.as_ref(), &places)?;
+        duplicate.counter = Some(Counter::new(mpi, comm, self.size, lines)?);
         Ok(duplicate)
+    }
+
+    /// The memory that all ranks share, if they run on one node and all of them can map it.
+    fn share_lines(&self, own: Option<&File>, places: &[Place]) -> Result<Option<SharedLines>> {
+        let owner = places[0];
+        if places.len() == 1 || places.iter().any(|place| place.host != owner.host) {
+            return Ok(None);
+        }
+        let lines = SharedLines::map(own, owner, places.len());
+        let mut answer = owner;
+        answer.host = u64::from(lines.is_some());
+        let all = self.gather_places(answer)?.iter().all(|answer| answer.host == 1);
+        Ok(lines.filter(|_| all))
     }
 
     /// What every rank must know of every other.
@@ -263,6 +280,10 @@ impl Communicator for MpiCommunicator {
 
     fn counter_set(&self, value: u64) -> Result<()> {
         self.counter.as_ref().ok_or_else(no_counter)?.set(value)
+    }
+
+    fn gate(&self) -> Option<&[GateLine]> {
+        self.counter.as_ref()?.gate()
     }
 
     fn spawn(&self, task: Task) {

@@ -22,6 +22,7 @@ mod launcher;
 mod locate;
 mod messages;
 mod progress;
+mod shared;
 mod universe;
 
 pub use abi::Family;
