@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+mod install;
 mod mpi;
 mod source;
 mod steps;
@@ -27,6 +28,8 @@ enum Task {
     Test(TestArguments),
     /// Checks the manner of the code that neither rustfmt nor clippy checks.
     Style,
+    /// Installs the program pario and the drop-in library.
+    Install(install::InstallArguments),
     /// Fetches the MPI libraries that the tests need; what is there is left alone.
     Setup,
     /// Runs client programs on MPI libraries, natively and under pario.
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
     let outcome = match &arguments.task {
         Task::Test(arguments) => steps::run_all(&root, arguments),
         Task::Style => style::check(&root),
+        Task::Install(arguments) => install::run(&root, arguments),
         Task::Setup => mpi::setup(&root),
         Task::MpiTest(arguments) => mpi::test(&root, arguments),
         Task::Abi => mpi::abi(&root),

@@ -4,7 +4,8 @@
 //! one is its module, a variant of [`Command`] and a line in [`run`].
 //!
 //! Exit codes: 0 if all went well, 1 if a run failed or bytes were wrong, 2 for arguments that
-//! make no sense. Of many ranks that a launcher started, only the first one says why.
+//! make no sense. `pario run` becomes the program that it starts, and ends with that one's. Of many
+//! ranks that a launcher started, only the first one says why.
 
 use std::process::ExitCode;
 
@@ -13,6 +14,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 mod bench;
 mod failure;
+mod hint;
+mod run;
 
 use failure::Failure;
 
@@ -26,17 +29,21 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
+  pario run --stats -- mpirun -n 4 ./program
+                         serve the MPI-IO of a program, and tell what was done
   pario bench            compare all strategies with Block I/O, in one to two minutes
   pario bench --quick    the same in a few seconds, with little data
   pario help bench       all options";
 
 #[derive(Subcommand)]
 enum Command {
+    Run(run::Arguments),
     Bench(bench::Arguments),
 }
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Run(arguments) => run::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     }
 }

@@ -230,10 +230,9 @@ impl Mpi {
     pub(crate) fn handle(&self, handle: Handle) -> usize {
         match handle {
             Handle::Value(value) => value,
-            Handle::Symbol(name) => {
-                let name = name.to_str().unwrap_or_default();
+            Handle::Symbol(symbol) => symbol.address(|name| {
                 self.library.symbol(&format!("{name}\0")).map_or(0, |address| address.addr())
-            }
+            }),
         }
     }
 

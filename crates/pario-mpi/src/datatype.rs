@@ -5,10 +5,9 @@
 //! in the compact form. Bounds always come from the library, since libraries differ in how they pad
 //! structures. The result is kept as an attribute of the type: the second use costs one lookup.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use pario::{
     Darray, DarrayDimension, Datatype, Distribution, Element, Error, ErrorClass, Field, Order,
@@ -485,18 +484,36 @@ fn with_bounds(mpi: &Mpi, datatype: usize, decoded: Datatype) -> Result<Datatype
     }
 }
 
-/// Predefined types by handle; they live as long as the process.
-fn predefined() -> &'static Mutex<HashMap<usize, Datatype>> {
-    static PREDEFINED: OnceLock<Mutex<HashMap<usize, Datatype>>> = OnceLock::new();
-    PREDEFINED.get_or_init(Mutex::default)
+/// Predefined types, each at a place that its handle gives; they live as long as the process. A
+/// second type of one place is not kept.
+static PREDEFINED: [OnceLock<Predefined>; PREDEFINED_PLACES] =
+    [const { OnceLock::new() }; PREDEFINED_PLACES];
+const PREDEFINED_PLACES: usize = 256;
+
+struct Predefined {
+    handle: usize,
+    decoded: Datatype,
+    /// Its size, if values of it are one run of bytes.
+    run_bytes: Option<usize>,
+}
+
+/// The size of a predefined type whose values are one run of bytes, if it was used before.
+pub(crate) fn run_bytes(datatype: usize) -> Option<usize> {
+    predefined(datatype).get().filter(|known| known.handle == datatype)?.run_bytes
+}
+
+fn predefined(datatype: usize) -> &'static OnceLock<Predefined> {
+    // MPICH numbers its types in the lowest byte; those of Open MPI are some hundred bytes long.
+    let mixed = datatype ^ datatype >> 8 ^ datatype >> 16;
+    &PREDEFINED[mixed % PREDEFINED_PLACES]
 }
 
 fn cached(mpi: &'static Mpi, datatype: usize) -> Option<Datatype> {
-    let known = predefined().lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = known.get(&datatype) {
-        return Some(known.clone());
+    if let Some(known) = predefined(datatype).get()
+        && known.handle == datatype
+    {
+        return Some(known.decoded.clone());
     }
-    drop(known);
     let key = keyval(mpi)?;
     let (mut value, mut found) = (ptr::null_mut::<c_void>(), 0);
     // SAFETY: the places for answers are valid; the key is this library's own.
@@ -511,8 +528,10 @@ fn cached(mpi: &'static Mpi, datatype: usize) -> Option<Datatype> {
 
 fn keep(mpi: &'static Mpi, datatype: usize, contents: &Contents, decoded: &Datatype) {
     if contents.is_predefined(mpi) {
-        let mut known = predefined().lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(datatype, decoded.clone());
+        let dense = decoded.pieces() == 1 && i64::try_from(decoded.size()) == Ok(decoded.extent());
+        let run_bytes = usize::try_from(decoded.size()).ok().filter(|_| dense);
+        let known = Predefined { handle: datatype, decoded: decoded.clone(), run_bytes };
+        let _ = predefined(datatype).set(known);
         return;
     }
     if let Some(key) = keyval(mpi) {

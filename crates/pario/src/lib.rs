@@ -60,5 +60,5 @@ pub use hints::{
     Switch,
 };
 pub use request::Position;
-pub use statistics::{CallStatistics, FileStatistics};
+pub use statistics::{CallStatistics, FileStatistics, ServedCalls, Summary};
 pub use view::{Representation, View};

@@ -44,6 +44,15 @@ impl Kind {
         Kind { direction, collective, name }
     }
 
+    /// Whether the access mode allows this call at this position.
+    pub(crate) fn is_allowed(&self, mode: &AccessMode, position: Position) -> bool {
+        let direction = match self.direction {
+            Direction::Write => mode.write,
+            Direction::Read => mode.read,
+        };
+        direction && (!mode.sequential || position == Position::Shared)
+    }
+
     /// Checks that the access mode allows this call at this position.
     pub(crate) fn check(&self, mode: &AccessMode, position: Position) -> Result<()> {
         let name = self.name;

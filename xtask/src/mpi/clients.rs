@@ -23,11 +23,36 @@ use super::{MpiTestArguments, Places};
 /// Runs at the same time; each has more ranks than there are processors anyway.
 const AT_ONCE: usize = 2;
 
-struct Client {
+pub(super) struct Client {
     name: String,
     source: PathBuf,
     fortran: bool,
-    header: Header,
+    pub(super) header: Header,
+}
+
+impl Client {
+    /// Reads what a source says of itself.
+    pub(super) fn read(source: &Path) -> Result<Client, String> {
+        let shown = source.display();
+        let text = fs::read_to_string(source);
+        let text = text.map_err(|error| format!("cannot read {shown}: {error}"))?;
+        let header = Header::parse(&text).map_err(|reason| format!("{shown}: {reason}"))?;
+        let name = source.file_stem().unwrap_or_default().display().to_string();
+        let fortran = source.extension().is_some_and(|extension| extension == "f90");
+        Ok(Client { name, source: source.to_owned(), fortran, header })
+    }
+
+    /// Compiles the program for an MPI if need be; the outcome is its path.
+    pub(super) fn build(
+        &self,
+        places: &Places,
+        setup: &Setup,
+        mpi: &Mpi,
+    ) -> Result<PathBuf, String> {
+        let bench = Bench { places, setup, library: None, seed: 0 };
+        bench.build(self, mpi)?;
+        Ok(bench.program(self, mpi))
+    }
 }
 
 struct Case<'a> {
@@ -112,16 +137,9 @@ fn clients(directory: &Path, arguments: &MpiTestArguments) -> Result<Vec<Client>
     for entry in fs::read_dir(directory).map_err(failed)? {
         let source = entry.map_err(failed)?.path();
         let extension = source.extension().unwrap_or_default();
-        let fortran = extension == "f90";
-        if !fortran && extension != "c" {
-            continue;
-        }
         let name = source.file_stem().unwrap_or_default().display().to_string();
-        if arguments.wants(&name) {
-            let text = fs::read_to_string(&source).map_err(failed)?;
-            let header = Header::parse(&text);
-            let header = header.map_err(|reason| format!("{}: {reason}", source.display()))?;
-            clients.push(Client { name, source, fortran, header });
+        if (extension == "f90" || extension == "c") && arguments.wants(&name) {
+            clients.push(Client::read(&source)?);
         }
     }
     clients.sort_by(|one, other| one.name.cmp(&other.name));
@@ -242,9 +260,7 @@ impl Bench<'_> {
         let Case { client, mpi, ranks } = case;
         let header = &client.header;
         let directory = self.scratch(case, mode);
-        remove(&directory)?;
-        fs::create_dir_all(&directory)
-            .map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
+        make_empty(&directory)?;
         let mut env: Vec<_> = header.env.clone();
         let library = self.library.filter(|_| mode == Mode::Pario);
         if library.is_some() {
@@ -288,7 +304,14 @@ impl Bench<'_> {
     }
 }
 
-fn remove(directory: &Path) -> Result<(), String> {
+/// Makes a directory anew.
+pub(super) fn make_empty(directory: &Path) -> Result<(), String> {
+    remove(directory)?;
+    fs::create_dir_all(directory)
+        .map_err(|error| format!("cannot make {}: {error}", directory.display()))
+}
+
+pub(super) fn remove(directory: &Path) -> Result<(), String> {
     match directory.exists() {
         true => fs::remove_dir_all(directory)
             .map_err(|error| format!("cannot remove {}: {error}", directory.display())),

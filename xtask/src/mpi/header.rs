@@ -5,7 +5,7 @@
 //! | key | value |
 //! | --- | --- |
 //! | `ranks` | how many ranks, each a run of its own; must be there |
-//! | `mpis` | names of MPI libraries; `all` (default): see [`Header::means`] |
+//! | `mpis` | names of MPI libraries; `all` (default): see [`Header::means`]; `none`: see `run` |
 //! | `pario` | `yes` (default), `no` for the library's own MPI-IO, or `both` |
 //! | `env` | `NAME=VALUE` pairs for the ranks |
 //! | `leaves` | names of files it leaves in its directory |

@@ -7,7 +7,7 @@
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,15 +38,25 @@ pub(super) struct Finished {
     pub(super) log: String,
 }
 
-/// Runs a program in a directory; its output goes through files beside that directory.
+/// Runs a program on an MPI, in a directory.
 pub(super) fn launch(
     mpi: &Mpi,
     start: &Start,
     directory: &Path,
     limit: Duration,
 ) -> Result<Finished, String> {
+    carry_out(mpi.command(start), directory, limit, &mut |_| ())
+}
+
+/// Runs a command in a directory; its output goes through files beside that directory. Something
+/// may be done again and again meanwhile; it gets the mark of the run.
+pub(super) fn carry_out(
+    mut command: Command,
+    directory: &Path,
+    limit: Duration,
+    meanwhile: &mut dyn FnMut(&str),
+) -> Result<Finished, String> {
     let mark = format!("{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
-    let mut command = mpi.command(start);
     let outputs = ["out", "err"].map(|kind| directory.with_extension(kind));
     let create = |path: &Path| {
         File::create(path).map_err(|error| format!("cannot create {}: {error}", path.display()))
@@ -56,8 +66,8 @@ pub(super) fn launch(
     let shown = crate::steps::shown(&command);
     let begin = Instant::now();
     let mut child = command.spawn().map_err(|error| format!("cannot start {shown}: {error}"))?;
-    let status = wait(&mut child, limit)?;
     let mark = format!("{MARK}={mark}");
+    let status = wait(&mut child, limit, &mut || meanwhile(&mark))?;
     if status.is_none() {
         end_all(&mut child, &mark)?;
     }
@@ -74,9 +84,14 @@ pub(super) fn launch(
 }
 
 /// Waits for the end; `None` if the limit comes first.
-fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>, String> {
+fn wait(
+    child: &mut Child,
+    limit: Duration,
+    meanwhile: &mut dyn FnMut(),
+) -> Result<Option<ExitStatus>, String> {
     let begin = Instant::now();
     loop {
+        meanwhile();
         match child.try_wait() {
             Ok(None) if begin.elapsed() < limit => thread::sleep(POLL),
             Ok(status) => return Ok(status),
@@ -91,7 +106,7 @@ fn end_all(child: &mut Child, mark: &str) -> Result<(), String> {
     // A process that has ended meanwhile needs no signal.
     let signal = |signal| group.map(|group| kill_process_group(group, signal));
     signal(Signal::TERM);
-    wait(child, GRACE)?;
+    wait(child, GRACE, &mut || ())?;
     signal(Signal::KILL);
     kill_marked(mark);
     child.wait().map_err(|error| format!("cannot wait for a program: {error}"))?;

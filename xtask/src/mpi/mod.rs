@@ -11,6 +11,7 @@
 //! | `header` | what a client program asks for, in its first comment |
 //! | `clients`, `verdict` | build and run the client programs; what makes a run good |
 //! | `launch`, `traces` | one run with a time limit; what it left behind |
+//! | `run` | `pario run` on each MPI, also when a program does not come to its end |
 //! | `programs` | programs in Rust |
 //! | `mpi4py` | the tests of mpi4py that touch files |
 //! | `constants`, `tables` | the constants of each ABI: compared, and turned into Rust |
@@ -31,6 +32,7 @@ mod mpi4py;
 mod programs;
 mod python;
 mod report;
+mod run;
 mod setup;
 mod tables;
 mod traces;
@@ -44,7 +46,7 @@ pub(crate) struct MpiTestArguments {
     /// Only with this MPI, for example mpich5.
     #[arg(long, value_name = "NAME")]
     mpi: Option<String>,
-    /// Only client programs whose name contains this; `mpi4py`, `constants`, `conformance`,
+    /// Only client programs whose name contains this; `run`, `mpi4py`, `constants`, `conformance`,
     /// `interleaved`, `bench` and `rsmpi` are names, too.
     #[arg(long, value_name = "PATTERN")]
     only: Option<String>,
@@ -128,6 +130,9 @@ pub(crate) fn test_and_tell(
         constants::check(&places, &found.mpis, &mut report)?;
     }
     clients::run_all(&places, &found, library.as_deref(), arguments, &mut report)?;
+    if arguments.wants(run::NAME) && library.is_some() {
+        run::run_all(&places, &found, &mut report)?;
+    }
     programs::run_all(&places, &found, arguments, skipped, &mut report)?;
     if arguments.wants("mpi4py") {
         mpi4py::run_all(&places, &found, library.as_deref(), &mut report)?;

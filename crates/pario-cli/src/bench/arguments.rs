@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, value_parser};
-use pario::{Environment, HintSet, Hints, Strategy};
+use pario::{HintSet, Hints, Strategy};
 
 use super::workload::{ELEMENT_BYTES, KINDS, Wanted, Workload};
 use crate::failure::Failure;
+use crate::hint;
 
 const MIB: u64 = 1 << 20;
 const BLOCK_BYTES: [u64; 5] = [4, 64, 512, 4096, 65536];
@@ -73,7 +74,7 @@ pub(crate) struct Arguments {
     fresh: bool,
 
     /// A hint for all strategies, as cb_nodes=4; may be repeated
-    #[arg(long = "hint", value_name = "KEY=VALUE", value_parser = parse_hint)]
+    #[arg(long = "hint", value_name = "KEY=VALUE", value_parser = hint::parse)]
     hints: Vec<(String, String)>,
 
     /// Skip what needs more storage calls than these, by a rough estimate [default: 1000000]
@@ -275,15 +276,7 @@ fn hints(given: &[(String, String)]) -> Result<(HintSet, Hints), Failure> {
     if let Some((key, value)) = given.iter().find(|(key, _)| key == STRATEGY_HINT) {
         return Err(Failure::Usage(format!("--hint {key}={value}: use --strategies {value}")));
     }
-    let hint_set: HintSet = given.iter().cloned().collect();
-    // What the environment says is for pario; here it is about what was typed.
-    let (hints, report) = hint_set.resolve("".as_ref(), &Environment::default());
-    match report.ignored.first() {
-        Some(hint) => {
-            Err(Failure::Usage(format!("--hint {}={}: {}", hint.name, hint.value, hint.reason)))
-        }
-        None => Ok((hint_set, hints)),
-    }
+    hint::resolve(given)
 }
 
 /// The hints that make pario use a strategy.
@@ -345,12 +338,6 @@ fn parse_directory(text: &str) -> Result<PathBuf, String> {
         Ok(_) => Err("not a directory".to_owned()),
         Err(error) => Err(error.to_string()),
     }
-}
-
-fn parse_hint(text: &str) -> Result<(String, String), String> {
-    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    let (key, value) = pair.ok_or_else(|| "not of the form KEY=VALUE".to_owned())?;
-    Ok((key.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]

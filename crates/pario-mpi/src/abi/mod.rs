@@ -6,6 +6,16 @@
 //! Handles are `usize` wherever they go: MPICH's are 32-bit integers, which sit in the low half of
 //! a register or of a zeroed `usize` (little-endian); the others' are pointers.
 
+use std::sync::OnceLock;
+
+/// The address of a variable of the library, as a handle.
+macro_rules! symbol {
+    ($name:literal) => {{
+        static SYMBOL: $crate::abi::Symbol = $crate::abi::Symbol::new($name);
+        $crate::abi::Handle::Symbol(&SYMBOL)
+    }};
+}
+
 mod tables;
 
 pub(crate) use tables::Abi;
@@ -14,7 +24,25 @@ pub(crate) use tables::Abi;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Handle {
     Value(usize),
-    Symbol(&'static std::ffi::CStr),
+    Symbol(&'static Symbol),
+}
+
+/// A variable of the library, looked up when it is first needed.
+#[derive(Debug)]
+pub(crate) struct Symbol {
+    name: &'static str,
+    address: OnceLock<usize>,
+}
+
+impl Symbol {
+    const fn new(name: &'static str) -> Symbol {
+        Symbol { name, address: OnceLock::new() }
+    }
+
+    /// The variable's address, which `find` tells once.
+    pub(crate) fn address(&self, find: impl FnOnce(&str) -> usize) -> usize {
+        *self.address.get_or_init(|| find(self.name))
+    }
 }
 
 /// Which interface a library has.

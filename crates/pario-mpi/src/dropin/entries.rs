@@ -3,18 +3,30 @@
 //! A macro makes both names of each function. What a line says is what the function does.
 #![allow(non_snake_case)]
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use super::manage::{self, number, offset};
 use super::representations::{self, Registered};
 use super::transfer::{Access, Place, UserBuffer, begin, end, start, transfer};
-use super::{enter, files};
+use super::{Name, enter, files};
 use crate::binding::Mpi;
 
+/// A name that ends with a zero byte.
+const fn terminated(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}
+
 /// Defines entry points under their `MPI_` and `PMPI_` names.
+///
+/// `short if` says when a large-count form may be passed on to a library that has the other form
+/// only: both take their arguments in the same registers, so that numbers that fit are the same.
 macro_rules! entries {
     ($prefix:literal,
-     $( $name:ident ( $($argument:ident : $type:ty),* $(,)? ) => $serve:expr; )*) => {
+     $( $name:ident ( $($argument:ident : $type:ty),* $(,)? )
+        $( short if $fits:expr )? => $serve:expr; )*) => {
         $(
             mod $name {
                 #[allow(unused_imports)]
@@ -33,8 +45,8 @@ macro_rules! entries {
                 }
 
                 unsafe fn both($($argument: $type),*) -> c_int {
-                    const NAME: &str = concat!("PMPI_", $prefix, stringify!($name), "\0");
-                    let name = std::ffi::CStr::from_bytes_with_nul(NAME.as_bytes());
+                    const NAME: &CStr =
+                        terminated(concat!("PMPI_", $prefix, stringify!($name), "\0"));
                     let pass_on = |function: *mut c_void| {
                         type Function = unsafe extern "C" fn($($type),*) -> c_int;
                         // SAFETY: the library's own function of this name has this type.
@@ -44,7 +56,11 @@ macro_rules! entries {
                         }
                     };
                     let serve: fn(&'static Mpi, $($type),*) -> c_int = $serve;
-                    enter(name.unwrap_or_default(), pass_on, |mpi| serve(mpi, $($argument),*))
+                    #[allow(unused_mut, unused_assignments)]
+                    let mut short = false;
+                    $( short = $fits; )?
+                    let name = Name { full: NAME, short };
+                    enter(name, pass_on, |mpi| serve(mpi, $($argument),*))
                 }
             }
         )*
@@ -106,7 +122,7 @@ entries! { "File_",
             let narrow = |extent: i64| isize::try_from(extent).unwrap_or(isize::MAX);
             number(mpi, file, extent, |open| manage::type_extent(open, datatype).map(narrow))
         };
-    get_type_extent_c(file: usize, datatype: usize, extent: *mut i64) =>
+    get_type_extent_c(file: usize, datatype: usize, extent: *mut i64) short if true =>
         |mpi, file, datatype, extent| unsafe {
             number(mpi, file, extent, |open| manage::type_extent(open, datatype))
         };
@@ -133,18 +149,24 @@ entries! { "",
         name: *const c_char, read: usize, write: usize, extent: usize, extra: *mut c_void,
     ) => |mpi, name, read, write, extent, extra| unsafe {
         let state = extra.expose_provenance();
-        representations::register(mpi, name, Registered { read, write, extent, state, large: false })
+        let registered = Registered { read, write, extent, state, large: false };
+        representations::register(mpi, name, registered)
     };
     Register_datarep_c(
         name: *const c_char, read: usize, write: usize, extent: usize, extra: *mut c_void,
     ) => |mpi, name, read, write, extent, extra| unsafe {
         let state = extra.expose_provenance();
-        representations::register(mpi, name, Registered { read, write, extent, state, large: true })
+        let registered = Registered { read, write, extent, state, large: true };
+        representations::register(mpi, name, registered)
     };
 }
 
 const fn access(write: bool, collective: bool, place: Place) -> Access {
     Access { write, collective, place }
+}
+
+fn fits(count: impl TryInto<c_int>) -> bool {
+    count.try_into().is_ok()
 }
 
 fn buffer(address: *mut c_void, count: i64, datatype: usize) -> UserBuffer {
@@ -166,10 +188,11 @@ macro_rules! blocking {
             $name(
                 file: usize, position: i64, address: *mut c_void, count: $count, datatype: usize,
                 status: *mut c_void,
-            ) => |mpi, file, position, address, count, datatype, status| unsafe {
-                let access = access($write, $collective, Place::At(position));
-                transfer(mpi, file, access, buffer(address, i64::from(count), datatype), status)
-            };
+            ) short if fits(count) =>
+                |mpi, file, position, address, count, datatype, status| unsafe {
+                    let access = access($write, $collective, Place::At(position));
+                    transfer(mpi, file, access, buffer(address, i64::from(count), datatype), status)
+                };
         }
     };
     (@pointer $name:ident, $count:ty, $place:ident, $write:literal, $collective:literal) => {
@@ -177,10 +200,11 @@ macro_rules! blocking {
             $name(
                 file: usize, address: *mut c_void, count: $count, datatype: usize,
                 status: *mut c_void,
-            ) => |mpi, file, address, count, datatype, status| unsafe {
-                let access = access($write, $collective, Place::$place);
-                transfer(mpi, file, access, buffer(address, i64::from(count), datatype), status)
-            };
+            ) short if fits(count) =>
+                |mpi, file, address, count, datatype, status| unsafe {
+                    let access = access($write, $collective, Place::$place);
+                    transfer(mpi, file, access, buffer(address, i64::from(count), datatype), status)
+                };
         }
     };
 }
@@ -200,10 +224,11 @@ macro_rules! nonblocking {
             $name(
                 file: usize, position: i64, address: *mut c_void, count: $count, datatype: usize,
                 request: *mut c_void,
-            ) => |mpi, file, position, address, count, datatype, request| unsafe {
-                let access = access($write, $collective, Place::At(position));
-                start(mpi, file, access, buffer(address, i64::from(count), datatype), request)
-            };
+            ) short if fits(count) =>
+                |mpi, file, position, address, count, datatype, request| unsafe {
+                    let access = access($write, $collective, Place::At(position));
+                    start(mpi, file, access, buffer(address, i64::from(count), datatype), request)
+                };
         }
     };
     (@pointer $name:ident, $count:ty, $place:ident, $write:literal, $collective:literal) => {
@@ -211,10 +236,11 @@ macro_rules! nonblocking {
             $name(
                 file: usize, address: *mut c_void, count: $count, datatype: usize,
                 request: *mut c_void,
-            ) => |mpi, file, address, count, datatype, request| unsafe {
-                let access = access($write, $collective, Place::$place);
-                start(mpi, file, access, buffer(address, i64::from(count), datatype), request)
-            };
+            ) short if fits(count) =>
+                |mpi, file, address, count, datatype, request| unsafe {
+                    let access = access($write, $collective, Place::$place);
+                    start(mpi, file, access, buffer(address, i64::from(count), datatype), request)
+                };
         }
     };
 }
@@ -235,16 +261,17 @@ macro_rules! split {
         entries! { "File_",
             $name(
                 file: usize, position: i64, address: *mut c_void, count: $count, datatype: usize,
-            ) => |mpi, file, position, address, count, datatype| unsafe {
-                let access = access($write, true, Place::At(position));
-                begin(mpi, file, $call, access, buffer(address, i64::from(count), datatype))
-            };
+            ) short if fits(count) =>
+                |mpi, file, position, address, count, datatype| unsafe {
+                    let access = access($write, true, Place::At(position));
+                    begin(mpi, file, $call, access, buffer(address, i64::from(count), datatype))
+                };
         }
     };
     (@pointer $call:literal, $name:ident, $count:ty, $place:ident, $write:literal) => {
         entries! { "File_",
-            $name(file: usize, address: *mut c_void, count: $count, datatype: usize) =>
-                |mpi, file, address, count, datatype| unsafe {
+            $name(file: usize, address: *mut c_void, count: $count, datatype: usize)
+                short if fits(count) => |mpi, file, address, count, datatype| unsafe {
                     let access = access($write, true, Place::$place);
                     begin(mpi, file, $call, access, buffer(address, i64::from(count), datatype))
                 };

@@ -19,12 +19,15 @@ use crate::binding::Mpi;
 /// Distinct error texts that are given codes of their own; later ones share their class.
 const TEXTS_MAX: usize = 1000;
 
-/// A callback of the program: `void (*)(MPI_File *, int *, ...)`, or the same with an integer handle.
+/// A callback of the program: `void (*)(MPI_File *, int *, ...)`, or with an integer handle.
 #[derive(Clone, Copy)]
 enum Callback {
-    C(unsafe extern "C" fn(*mut usize, *mut c_int)),
-    Fortran(unsafe extern "C" fn(*mut c_int, *mut c_int)),
+    C(CHandler),
+    Fortran(FortranHandler),
 }
+
+type CHandler = unsafe extern "C" fn(*mut usize, *mut c_int);
+type FortranHandler = unsafe extern "C" fn(*mut c_int, *mut c_int);
 
 /// What a callback is written in.
 pub(super) enum Language {
@@ -160,8 +163,10 @@ pub(super) fn create(mpi: &Mpi, callback: usize, language: Language) -> Result<H
     // SAFETY: the program passes a function of this type, as the standard demands.
     let callback = unsafe {
         match language {
-            Language::C => Callback::C(std::mem::transmute::<usize, _>(callback)),
-            Language::Fortran => Callback::Fortran(std::mem::transmute::<usize, _>(callback)),
+            Language::C => Callback::C(std::mem::transmute::<usize, CHandler>(callback)),
+            Language::Fortran => {
+                Callback::Fortran(std::mem::transmute::<usize, FortranHandler>(callback))
+            }
         }
     };
     let mut all = handlers();

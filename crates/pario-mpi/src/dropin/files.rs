@@ -1,11 +1,11 @@
 //! Open files and their handles.
 //!
-//! A handle is the address of the open file, never followed: it is looked up in a table, so that a
-//! null, freed or foreign handle is an error of class `File` and not a crash. Fortran's and the
-//! standard ABI's integer handles are numbers of slots.
+//! A handle is a pattern and the number of a place in a table, never an address: a null, freed or
+//! foreign handle is an error of class `File` and not a crash. Fortran's and the standard ABI's
+//! integer handles are the same numbers.
 
-use std::collections::HashMap;
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use pario::{Error, ErrorClass, File, Result};
@@ -25,6 +25,8 @@ pub(super) struct OpenFile {
     pub(super) amode: c_int,
     /// The group of the ranks that opened it.
     pub(super) group: usize,
+    /// Whether the state has a conversion, which reads and writes look at without a lock.
+    pub(super) converts: AtomicBool,
     pub(super) state: Mutex<FileState>,
     pub(super) handle: usize,
 }
@@ -53,6 +55,9 @@ impl OpenFile {
 
     /// How the program converts data in this direction, if it does.
     pub(super) fn conversion(&self, write: bool) -> Option<Conversion> {
+        if !self.converts.load(Ordering::Acquire) {
+            return None;
+        }
         let state = self.state();
         state.conversion.as_ref().filter(|conversion| conversion.converts(write)).cloned()
     }
@@ -62,60 +67,67 @@ impl OpenFile {
     }
 }
 
-#[derive(Default)]
-struct Table {
-    files: HashMap<usize, (Arc<OpenFile>, c_int)>,
-    slots: HashMap<c_int, usize>,
-    next: usize,
-}
+/// All files that were ever opened, by their numbers; closed ones leave an empty place.
+static TABLE: RwLock<Vec<Option<Arc<OpenFile>>>> = RwLock::new(Vec::new());
 
-static TABLE: RwLock<Option<Table>> = RwLock::new(None);
+/// What all handles have in common, and no address and no predefined handle has.
+const PATTERN: usize = 0x7061_7269_0000_0000;
+
+/// The number of a file's place in the table.
+fn number(handle: usize) -> Option<usize> {
+    let number = (handle ^ PATTERN) >> 3;
+    (handle & 7 == 0 && number <= u32::MAX as usize).then_some(number)
+}
 
 /// The null handle.
 pub(super) fn null(mpi: &Mpi) -> usize {
     mpi.handle(mpi.abi.file_null)
 }
 
-/// Adds a file; `make` gets its handle.
+/// Adds a file; `make` gets its handle, which is never used again for another.
 pub(super) fn insert(make: impl FnOnce(usize) -> OpenFile) -> usize {
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    let table = table.get_or_insert_with(Table::default);
-    // Handles are made up of a number that is never used twice and a pattern that no address and
-    // no predefined handle has.
-    table.next += 1;
-    let handle = 0x7061_7269_0000_0000 | table.next << 3;
-    let slot = FIRST_SLOT + c_int::try_from(table.next).unwrap_or(0);
-    table.files.insert(handle, (Arc::new(make(handle)), slot));
-    table.slots.insert(slot, handle);
+    let handle = PATTERN | table.len() << 3;
+    table.push(Some(Arc::new(make(handle))));
     handle
 }
 
 /// The file of a handle.
 pub(super) fn get(handle: usize) -> Result<Arc<OpenFile>> {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    let found = table.as_ref().and_then(|table| table.files.get(&handle));
-    found.map(|(file, _)| file.clone()).ok_or_else(|| {
+    let found = number(handle).and_then(|number| table.get(number)?.clone());
+    found.ok_or_else(|| {
         Error::new(ErrorClass::File, "the file handle is null, or of a file that was closed")
     })
+}
+
+/// Prints what was done with files that are still open, where statistics are wanted. That is
+/// known of this rank only: the others need not come here at the same time.
+pub(super) fn print_open() {
+    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    for open in table.iter().flatten() {
+        let wanted = open.file.hints().value("pario_statistics") == Some("true");
+        if wanted && open.file.communicator().rank() == 0 {
+            open.file.summary().print();
+        }
+    }
 }
 
 /// Takes a file out of the table.
 pub(super) fn remove(handle: usize) -> Result<Arc<OpenFile>> {
     let file = get(handle)?;
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    if let Some(table) = table.as_mut()
-        && let Some((_, slot)) = table.files.remove(&handle)
-    {
-        table.slots.remove(&slot);
+    if let Some(place) = number(handle).and_then(|number| table.get_mut(number)) {
+        *place = None;
     }
     Ok(file)
 }
 
 /// The integer handle of a file; 0 for the null handle and unknown ones.
 pub(super) fn slot_of(handle: usize) -> c_int {
-    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    let found = table.as_ref().and_then(|table| table.files.get(&handle));
-    found.map_or(0, |(_, slot)| *slot)
+    let number = number(handle).filter(|_| get(handle).is_ok());
+    let slot = number.and_then(|number| c_int::try_from(number).ok()?.checked_add(FIRST_SLOT));
+    slot.unwrap_or(0)
 }
 
 /// The integer handle of a file in the standard ABI, where predefined handles are small integers.
@@ -128,9 +140,9 @@ pub(super) fn to_int(mpi: &Mpi, handle: usize) -> c_int {
 
 /// The handle of an integer handle; the null handle for unknown ones.
 pub(super) fn of_slot(mpi: &Mpi, slot: c_int) -> usize {
-    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    let found = table.as_ref().and_then(|table| table.slots.get(&slot));
-    found.copied().unwrap_or_else(|| null(mpi))
+    let number = slot.checked_sub(FIRST_SLOT).and_then(|number| usize::try_from(number).ok());
+    let handle = number.map(|number| PATTERN | number << 3);
+    handle.filter(|handle| get(*handle).is_ok()).unwrap_or_else(|| null(mpi))
 }
 
 /// Runs a function on the file of a handle; an error goes to the file's handler.

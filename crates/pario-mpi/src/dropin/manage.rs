@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::io::SeekFrom;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pario::{Datatype, Error, ErrorClass, File, HintSet, Representation, Result, View};
@@ -161,6 +162,7 @@ unsafe fn open_file(
         file,
         amode,
         group,
+        converts: AtomicBool::new(false),
         state: Mutex::new(state),
         handle,
     }))
@@ -260,6 +262,7 @@ pub(super) unsafe fn set_view(
             let mut state = open.state();
             let old = (state.etype, state.filetype);
             (state.etype, state.filetype, state.representation) = (etype, filetype, name);
+            open.converts.store(conversion.is_some(), Ordering::Release);
             state.conversion = conversion;
             old
         };

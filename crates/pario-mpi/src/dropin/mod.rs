@@ -23,7 +23,7 @@ mod representations;
 mod requests;
 mod transfer;
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::OnceLock;
@@ -37,21 +37,48 @@ static SERVED: AtomicU64 = AtomicU64::new(0);
 /// What an entry point returns when there is no MPI to say it better: a failure.
 const FAILURE: c_int = 1;
 
+/// The name of an entry point.
+#[derive(Clone, Copy)]
+struct Name {
+    full: &'static CStr,
+    /// Whether the form without large counts does as well.
+    short: bool,
+}
+
+impl From<&'static CStr> for Name {
+    fn from(full: &'static CStr) -> Name {
+        Name { full, short: false }
+    }
+}
+
+impl Name {
+    /// The library's own function. Programs find large-count forms here, and call them, also where
+    /// the library has none.
+    fn own_function(self, mpi: &Mpi) -> Option<*mut c_void> {
+        mpi.own_function(self.full).or_else(|| {
+            let short = self.full.to_bytes().strip_suffix(b"_c").filter(|_| self.short)?;
+            mpi.own_function(&CString::new(short).ok()?)
+        })
+    }
+}
+
 /// Runs an entry point: passes it on if pario is switched off, otherwise serves it.
 fn enter(
-    name: &'static CStr,
+    name: impl Into<Name>,
     pass_on: impl FnOnce(*mut c_void) -> c_int,
     serve: impl FnOnce(&'static Mpi) -> c_int,
 ) -> c_int {
+    let name = name.into();
     let mpi = match Mpi::get() {
         Ok(mpi) => mpi,
         Err(reason) => {
-            eprintln!("pario: {}: {reason}", name.to_string_lossy());
+            eprintln!("pario: {}: {reason}", name.full.to_string_lossy());
             return FAILURE;
         }
     };
     if environment::is_disabled() {
-        return mpi.own_function(name).map_or(FAILURE, pass_on);
+        let none = || c_int::try_from(mpi.abi.err_unsupported_operation).unwrap_or(FAILURE);
+        return name.own_function(mpi).map_or_else(none, pass_on);
     }
     SERVED.fetch_add(1, Ordering::Relaxed);
     watch_end(mpi);
@@ -63,7 +90,7 @@ fn enter(
 fn watch_end(mpi: &'static Mpi) {
     static WATCHED: OnceLock<()> = OnceLock::new();
     WATCHED.get_or_init(|| {
-        if !environment::tells_count() || !mpi.is_active() {
+        if !mpi.is_active() {
             return;
         }
         let (copy, delete) = attribute::callbacks(at_end);
@@ -82,6 +109,10 @@ unsafe extern "C" fn at_end(
     _value: *mut c_void,
     _extra: *mut c_void,
 ) -> c_int {
+    files::print_open();
+    if !environment::tells_count() {
+        return 0;
+    }
     // One write, so that the lines of several ranks do not mix.
     let line = format!("pario-mpi: served {} calls\n", SERVED.load(Ordering::Relaxed));
     let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());

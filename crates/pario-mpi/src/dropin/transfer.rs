@@ -1,6 +1,7 @@
 //! Reads and writes of the drop-in: one function for all of them.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
 
 use pario::{Datatype, Error, ErrorClass, OwnedBuffer, Position, Result, Source, Status, Target};
 
@@ -121,6 +122,9 @@ fn arguments(mpi: &'static Mpi, access: Access, buffer: UserBuffer) -> (Position
 /// Carries an access out and waits for it.
 fn blocking(open: &OpenFile, access: Access, buffer: UserBuffer) -> Result<Status> {
     let file = &open.file;
+    if let Some(result) = quick(open, access, buffer) {
+        return result;
+    }
     if let Some(conversion) = open.conversion(access.write) {
         return converted(open, access, buffer, &conversion);
     }
@@ -130,6 +134,25 @@ fn blocking(open: &OpenFile, access: Access, buffer: UserBuffer) -> Result<Statu
         (true, true) => file.try_write_all(position, raw.source()),
         (false, false) => file.read(position, raw.target()?),
         (false, true) => file.try_read_all(position, raw.target()),
+    }
+}
+
+/// One run of memory to or from one run of the file, with as little as possible in between.
+fn quick(open: &OpenFile, access: Access, buffer: UserBuffer) -> Option<Result<Status>> {
+    let Ok(position) = access.place.position() else { return None };
+    if access.collective || open.converts.load(Ordering::Acquire) || buffer.address.is_null() {
+        return None;
+    }
+    let count = usize::try_from(buffer.count).ok()?;
+    let len = datatype::run_bytes(buffer.datatype)?.checked_mul(count)?;
+    let address = buffer.address.cast::<u8>();
+    // SAFETY: the program has so many bytes at this address, which nobody else changes meanwhile;
+    // they end inside the address space.
+    unsafe {
+        match access.write {
+            true => open.file.write_run(position, std::slice::from_raw_parts(address, len)),
+            false => open.file.read_run(position, std::slice::from_raw_parts_mut(address, len)),
+        }
     }
 }
 

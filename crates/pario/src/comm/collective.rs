@@ -83,6 +83,31 @@ pub async fn broadcast(
     Ok(bytes)
 }
 
+/// Combines what all ranks have, two at a time; rank 0 gets the outcome.
+pub(crate) async fn reduce(
+    communicator: &dyn Communicator,
+    call: u64,
+    own: Vec<u8>,
+    combine: impl Fn(&[u8], &[u8]) -> Vec<u8>,
+) -> Result<Option<Vec<u8>>> {
+    let (rank, size) = (communicator.rank(), communicator.size());
+    let tag = Tag { call, lane: Lane::Control };
+    let mut combined = own;
+    // The tree of `broadcast`, from the leaves to the root.
+    for bit in 0..31 {
+        let partner = rank ^ 1 << bit;
+        if partner < rank {
+            communicator.send(partner, tag, Message::from(combined))?;
+            return Ok(None);
+        }
+        if partner < size {
+            let message = receive(communicator, partner, tag).await?;
+            combined = combine(&combined, &message.bytes);
+        }
+    }
+    Ok(Some(combined))
+}
+
 /// Waits until every rank is here.
 ///
 /// # Errors
@@ -127,6 +152,10 @@ mod tests {
                 let shared = broadcast(&*comm, 1, vec![comm.rank() as u8; 3]).await.unwrap();
                 assert_eq!(shared, [0; 3]);
                 barrier(&*comm, 2).await.unwrap();
+                let join = |one: &[u8], other: &[u8]| [one, other].concat();
+                let joined = reduce(&*comm, 3, vec![comm.rank() as u8], join).await.unwrap();
+                let expected = (comm.rank() == 0).then(|| (0..size as u8).collect::<Vec<u8>>());
+                assert_eq!(joined, expected);
                 all
             });
             for all in gathered {

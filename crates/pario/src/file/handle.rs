@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
-use crate::comm::collective::{all_gather, all_gather_number, broadcast};
+use crate::comm::collective::{all_gather, all_gather_number, broadcast, reduce};
 use crate::comm::{Communicator, Watched};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
@@ -20,7 +20,7 @@ use crate::exchange::agree::{agree_on, enter};
 use crate::hints::{Environment, HintReport, HintSet, Hints};
 use crate::number::wide;
 use crate::plan::FileFacts;
-use crate::statistics::{CallStatistics, FileStatistics};
+use crate::statistics::{CallStatistics, FileStatistics, Summary};
 use crate::storage::{self, Driver, OpenMode, Storage};
 use crate::view::{CompiledView, View};
 
@@ -114,6 +114,20 @@ impl Handle {
     /// What all calls on this file did, on this rank.
     pub fn statistics(&self) -> FileStatistics {
         self.state().statistics.clone()
+    }
+
+    /// What all calls on this file did, on this rank, in the form in which the close of the file
+    /// prints it for all ranks when the hint `pario_statistics` is set.
+    pub fn summary(&self) -> Summary {
+        Summary {
+            name: self.path.display().to_string(),
+            ranks: self.communicator.size(),
+            nodes: self.facts.nodes.iter().max().map_or(1, |last| last + 1),
+            mode: self.mode,
+            statistics: self.statistics(),
+            of_all_ranks: false,
+            hints: self.hints(),
+        }
     }
 
     /// What the last read or write did, on this rank.
@@ -347,14 +361,31 @@ impl Handle {
         let call = self.next_call();
         self.wait_for(self.running()).await;
         self.enter(call, "close", Ok(0)).await?;
-        if self.state().hints.statistics && self.communicator.rank() == 0 {
-            eprint!("pario: {}\n{}", self.path.display(), self.statistics());
+        if self.state().hints.statistics {
+            // A rank that is gone is found, and reported, by what follows.
+            let _ = self.print_summary(call).await;
         }
         let own = match self.mode.delete_on_close && self.communicator.rank() == 0 {
             true => self.driver.delete(&self.path),
             false => Ok(()),
         };
         self.agree(call, own).await
+    }
+
+    /// What all ranks did, printed by rank 0.
+    async fn print_summary(&self, call: u64) -> Result<()> {
+        let combine = |one: &[u8], other: &[u8]| {
+            // What cannot be read is left out: nobody may wait for it.
+            let Ok(mut sum) = FileStatistics::from_wire(one) else { return other.to_vec() };
+            FileStatistics::from_wire(other).into_iter().for_each(|other| sum.add_rank(other));
+            sum.to_wire()
+        };
+        let own = self.statistics().to_wire();
+        if let Some(all) = reduce(&*self.communicator, call, own, combine).await? {
+            let statistics = FileStatistics::from_wire(&all)?;
+            Summary { statistics, of_all_ranks: true, ..self.summary() }.print();
+        }
+        Ok(())
     }
 
     /// Calls that have been handed over and have not ended.

@@ -28,6 +28,8 @@ mod pending;
 mod planned;
 mod transfer;
 
+use transfer::Run;
+
 pub use handle::Handle;
 pub use options::{AccessMode, OpenOptions};
 pub use pending::{Pending, Split};
@@ -195,7 +197,10 @@ impl File {
     /// The buffer comes from a source or target that the caller borrows for this call.
     fn try_call(&self, kind: Kind, position: Position, buffer: Result<Buffer>) -> Result<Status> {
         if let Ok(buffer) = &buffer
-            && let Some(result) = self.handle.straight(kind, position, buffer)
+            && !kind.collective
+            && buffer.is_contiguous()
+            && let Some(run) = Run::of(kind, buffer)
+            && let Some(result) = self.handle.straight(position, run)
         {
             return result;
         }
@@ -203,6 +208,19 @@ impl File {
         let begun = self.handle.begin(kind, position, signature, true);
         let run = self.handle.run(begun, buffer.as_ref().map_err(Clone::clone));
         block_on(&*self.handle.communicator, run)
+    }
+
+    /// Writes bytes on this rank alone, if that takes one storage call and nothing else: a quick
+    /// way for libraries that offer files to others, such as MPI's. `None` if it takes more, or if
+    /// something is wrong; nothing has happened then, and [`File::write`] serves or refuses it.
+    pub fn write_run(&self, position: Position, bytes: &[u8]) -> Option<Result<Status>> {
+        self.handle.straight(position, Run::Write(bytes))
+    }
+
+    /// Reads bytes on this rank alone, if that takes one storage call and nothing else; as
+    /// [`File::write_run`].
+    pub fn read_run(&self, position: Position, bytes: &mut [u8]) -> Option<Result<Status>> {
+        self.handle.straight(position, Run::Read(bytes))
     }
 
     /// Reads on this rank alone, in the background.

@@ -1,5 +1,6 @@
 //! Opening files (MPI-4.1, section 14.2.1).
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -53,17 +54,27 @@ impl AccessMode {
 
     /// The mode as a number, to compare it between ranks.
     pub(super) fn bits(&self) -> u64 {
-        let flags = [
-            self.read,
-            self.write,
-            self.create,
-            self.exclusive,
-            self.append,
-            self.sequential,
-            self.delete_on_close,
-            self.unique_open,
-        ];
-        flags.iter().fold(0, |bits, &flag| bits << 1 | u64::from(flag))
+        self.flags().iter().fold(0, |bits, &(_, flag)| bits << 1 | u64::from(flag))
+    }
+
+    fn flags(&self) -> [(&'static str, bool); 8] {
+        [
+            ("read", self.read),
+            ("write", self.write),
+            ("create", self.create),
+            ("exclusive", self.exclusive),
+            ("append", self.append),
+            ("sequential", self.sequential),
+            ("delete_on_close", self.delete_on_close),
+            ("unique_open", self.unique_open),
+        ]
+    }
+}
+
+impl fmt::Display for AccessMode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.flags().into_iter().filter(|(_, set)| *set).map(|(name, _)| name);
+        formatter.pad(&names.collect::<Vec<_>>().join(" "))
     }
 }
 

@@ -4,7 +4,7 @@
 //! request, access, plan, exchange, storage.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::handle::Handle;
 use super::pending::Done;
@@ -44,23 +44,41 @@ pub(super) struct Begun {
     earlier: Vec<Arc<Done>>,
 }
 
+/// One run of memory, and which way its bytes go.
+pub(super) enum Run<'a> {
+    Write(&'a [u8]),
+    Read(&'a mut [u8]),
+}
+
+impl<'a> Run<'a> {
+    /// All data of a buffer, if it is contiguous.
+    pub(super) fn of(kind: Kind, buffer: &'a Buffer) -> Option<Run<'a>> {
+        let all = 0..buffer.len();
+        match kind.direction {
+            Direction::Write => buffer.contiguous(&all).map(Run::Write),
+            Direction::Read => buffer.contiguous_mut(&all).map(Run::Read),
+        }
+    }
+}
+
+/// Straight calls of fewer bytes are timed only once in [`TIMED_CALLS`], for all of them.
+const TIMED_BYTES: u64 = 16 << 10;
+const TIMED_CALLS: u64 = 16;
+
 impl Handle {
     /// Serves the call that most programs make most often: one run of memory from or to one run
     /// of the file, on this rank alone, with nobody in the way. One storage call, nothing planned.
     ///
     /// `None` for anything else, also for whatever is wrong with the call: nothing has happened
     /// then, and the long way serves or refuses it.
-    pub(super) fn straight(
-        &self,
-        kind: Kind,
-        position: Position,
-        buffer: &Buffer,
-    ) -> Option<Result<Status>> {
-        let len = buffer.len();
-        if kind.collective || position == Position::Shared || len == 0 || !buffer.is_contiguous() {
+    pub(super) fn straight(&self, position: Position, run: Run<'_>) -> Option<Result<Status>> {
+        let (kind, len) = match &run {
+            Run::Write(bytes) => (Kind::WRITE, wide(bytes.len())),
+            Run::Read(bytes) => (Kind::READ, wide(bytes.len())),
+        };
+        if position == Position::Shared || len == 0 || !kind.is_allowed(&self.mode, position) {
             return None;
         }
-        kind.check(&self.mode, position).ok()?;
         let mut state = self.state();
         let view = &*state.view;
         let native = view.view.representation().form() == Form::Native;
@@ -75,46 +93,50 @@ impl Handle {
         start.checked_add(len).filter(|end| *end <= view.layout.size())?;
         let offset = view.layout.lower().cast_unsigned() + start;
         let behind = place + len / view.etype_bytes;
-        let write = kind.direction == Direction::Write;
-        let _pass = match write && plain_writes_lock(&state.hints, &self.facts) {
+        let careful =
+            kind.direction == Direction::Write && plain_writes_lock(&state.hints, &self.facts);
+        let _pass = match careful {
             true => Some(Gate::of(&*self.communicator).and_then(Gate::pass)?),
             false => None,
         };
         if position == Position::Individual {
             state.pointer = behind;
         }
+        let calls = state.statistics.total.rounds;
         drop(state);
-        let mut statistics = CallStatistics {
+        // Looking at the clock takes as long as writing some bytes: short calls do it now and then.
+        let timed_calls = match len >= TIMED_BYTES {
+            true => 1,
+            false if calls.is_multiple_of(TIMED_CALLS) => u32::try_from(TIMED_CALLS).unwrap_or(1),
+            false => 0,
+        };
+        let began = (timed_calls > 0).then(Instant::now);
+        let moved = match run {
+            Run::Write(bytes) => self.storage.write_at(offset, bytes).map(|()| len),
+            Run::Read(bytes) => self.storage.read_at(offset, bytes).map(wide),
+        };
+        let storage = began.map_or(Duration::ZERO, |began| began.elapsed() * timed_calls);
+        let moved_bytes = moved.as_ref().map_or_else(Error::moved, |&moved| moved);
+        let (writes, reads) = match kind.direction {
+            Direction::Write => ((1, moved_bytes), (0, 0)),
+            Direction::Read => ((0, 0), (1, moved_bytes)),
+        };
+        self.count(CallStatistics {
             call: kind.name,
             strategy: Strategy::Direct,
             reason: "one run of bytes",
             rounds: 1,
             requested_bytes: len,
+            moved_bytes,
+            storage_writes: writes.0,
+            storage_written_bytes: writes.1,
+            storage_reads: reads.0,
+            storage_read_bytes: reads.1,
+            storage,
             ..Default::default()
-        };
-        let began = Instant::now();
-        let positions = 0..len;
-        let moved = match write {
-            true => self.storage.write_at(offset, buffer.contiguous(&positions)?).map(|()| len),
-            false => self.storage.read_at(offset, buffer.contiguous_mut(&positions)?).map(wide),
-        };
-        statistics.storage = began.elapsed();
-        statistics.moved_bytes = moved.as_ref().map_or_else(Error::moved, |&moved| moved);
-        match write {
-            true => {
-                statistics.storage_writes = 1;
-                statistics.storage_written_bytes = statistics.moved_bytes;
-            }
-            false => {
-                statistics.storage_reads = 1;
-                statistics.storage_read_bytes = statistics.moved_bytes;
-            }
-        }
-        self.count(statistics);
-        let explain = |error: Error| {
-            let moved = error.moved();
-            self.explain(error.at_offset(offset).after_moving(moved))
-        };
+        });
+        let explain =
+            |error: Error| self.explain(error.at_offset(offset).after_moving(moved_bytes));
         Some(moved.map(Status::new).map_err(explain))
     }
 

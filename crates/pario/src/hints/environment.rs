@@ -13,13 +13,14 @@
 //! stands between `#`, as in `cb_config_list=#*:4#`.
 //!
 //! Nothing from here is trusted: both sources are read up to a size limit, only known keys with
-//! values inside their bounds have an effect, and a process with more rights than its user (real
-//! and effective user or group differ) reads nothing at all. What cannot be used is reported.
+//! values inside their bounds have an effect, and a process with more rights than its user
+//! (set-uid, set-gid or file capabilities) reads nothing at all. What cannot be used is reported.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
@@ -60,7 +61,8 @@ pub(super) struct Found {
 impl Environment {
     /// The environment of this process; empty if the process has more rights than its user.
     pub fn of_process() -> Environment {
-        if getuid() != geteuid() || getgid() != getegid() {
+        static PRIVILEGED: OnceLock<bool> = OnceLock::new();
+        if *PRIVILEGED.get_or_init(has_more_rights) {
             return Environment::default();
         }
         let text = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
@@ -100,6 +102,27 @@ impl Environment {
             }
         }
     }
+}
+
+/// Whether this process has more rights than its user.
+fn has_more_rights() -> bool {
+    /// The key of the kernel's own answer, by which the loader, too, ignores the environment.
+    const AT_SECURE: usize = 23;
+    if getuid() != geteuid() || getgid() != getegid() {
+        return true;
+    }
+    match std::fs::read("/proc/self/auxv") {
+        Ok(pairs) => auxiliary(&pairs, AT_SECURE).is_some_and(|value| value != 0),
+        // A process without such rights may read it, where it is mounted at all.
+        Err(error) => error.kind() == ErrorKind::PermissionDenied,
+    }
+}
+
+/// The value of a key in the kernel's list of pairs of words.
+fn auxiliary(pairs: &[u8], key: usize) -> Option<usize> {
+    let (words, _) = pairs.as_chunks::<{ size_of::<usize>() }>();
+    let mut pairs = words.chunks_exact(2).map(|pair| [pair[0], pair[1]].map(usize::from_ne_bytes));
+    pairs.find(|[met, _]| *met == key).map(|[_, value]| value)
 }
 
 impl Found {
@@ -275,6 +298,15 @@ mod tests {
             }
             (_, []) => false,
         }
+    }
+
+    #[test]
+    fn the_kernel_says_whether_a_process_has_more_rights() {
+        let words: [usize; 6] = [6, 4096, 23, 1, 0, 0];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert_eq!(auxiliary(&bytes, 23), Some(1));
+        assert_eq!(auxiliary(&bytes[..24], 23), None);
+        assert!(!has_more_rights());
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod report;
 
 pub use choice::{Strategy, Switch};
 pub use environment::Environment;
+pub(crate) use report::printable;
 pub use report::{EffectiveHint, HintOrigin, HintReport, IgnoredHint};
 
 use environment::Found;

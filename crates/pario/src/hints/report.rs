@@ -121,7 +121,7 @@ impl fmt::Display for HintReport {
 }
 
 /// The text without control characters, and not longer than a line takes.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     const CHARACTERS_MAX: usize = 120;
     let visible = |character: char| match character.is_control() {
         true => char::REPLACEMENT_CHARACTER,

@@ -1,0 +1,28 @@
+//! Hints on the command line.
+
+use pario::{Environment, HintSet, Hints};
+
+use crate::failure::Failure;
+
+/// Reads `KEY=VALUE`.
+pub(crate) fn parse(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let (key, value) = pair.ok_or_else(|| "not of the form KEY=VALUE".to_owned())?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// The hints, if all of them have an effect.
+///
+/// # Errors
+/// `Usage` with the reason of the first one that has none.
+pub(crate) fn resolve(given: &[(String, String)]) -> Result<(HintSet, Hints), Failure> {
+    let hint_set: HintSet = given.iter().cloned().collect();
+    // What the environment says is for pario; here it is about what was typed.
+    let (hints, report) = hint_set.resolve("".as_ref(), &Environment::default());
+    match report.ignored.first() {
+        Some(hint) => {
+            Err(Failure::Usage(format!("--hint {}={}: {}", hint.name, hint.value, hint.reason)))
+        }
+        None => Ok((hint_set, hints)),
+    }
+}

@@ -1,0 +1,129 @@
+//! `pario run`: starts a program whose MPI-IO pario serves.
+//!
+//! | file | concept |
+//! | --- | --- |
+//! | `library` | where the drop-in library is |
+//! | `variables` | what the ranks must find in their environment |
+//! | `launcher` | how each launcher of MPI programs passes that on |
+//! | `slurm` | how Slurm's does |
+//!
+//! pario replaces itself by the command, so that signals, terminal and exit code are the command's
+//! own, and there is nothing to clean up.
+
+mod launcher;
+mod library;
+mod slurm;
+mod variables;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::hint;
+use launcher::Launcher;
+use variables::Variables;
+
+/// Starts an MPI program with its MPI-IO served by pario.
+///
+/// The program is started as it is: every MPI_File_* call that it makes itself, or through HDF5,
+/// PnetCDF or mpi4py, goes to pario; all other calls go to its MPI library. MPICH, Open MPI and
+/// libraries with the standard ABI are known.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// Print for each file, when it is closed, what was done: calls, strategies, aggregators,
+    /// bytes, times, hints used and ignored
+    #[arg(long)]
+    stats: bool,
+
+    /// The drop-in library [default: libpario_mpi.so beside this program, or in ../lib]
+    #[arg(long, value_name = "PATH")]
+    library: Option<PathBuf>,
+
+    /// A hint for all files, as cb_nodes=4; may be repeated. It overrides the program's own
+    #[arg(long = "hint", value_name = "KEY=VALUE", value_parser = hint::parse)]
+    hints: Vec<(String, String)>,
+
+    /// The command: a launcher with its program, or a program alone
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+Launchers:
+  mpirun and mpiexec of MPICH (and its relatives) and of Open MPI, and srun, are given what the
+  ranks need by their own options, so that it reaches ranks on other hosts as well. Anything else
+  (a program alone, a script, `time mpirun ...`) gets it in its environment. Variables that begin
+  with PARIO_, and ROMIO_HINTS, are passed on in the same way.
+
+Environment of the ranks:
+  LD_PRELOAD       the library, behind what is there already (such as tools that use PMPI)
+  PARIO_STATS=1    as --stats
+  PARIO_HINTS      hints by file name, as '*.h5:cb_nodes=4:cb_buffer_size=64M,/scratch/*:...'
+  PARIO_DISABLE=1  pass all calls on to the MPI library's own MPI-IO
+
+The exit code is that of the command.
+
+Examples:
+  pario run -- mpirun -n 16 ./program
+  pario run --stats -- mpiexec -n 4 python3 script.py
+  pario run --hint cb_nodes=2 --hint pario_strategy=two-phase -- srun -n 64 ./program
+  pario run --stats -- mpirun -n 2 ./ocean : -n 2 ./ice
+  PARIO_DISABLE=1 pario run -- mpirun -n 16 ./program";
+
+/// Runs the subcommand; returns only if that is not possible.
+///
+/// # Errors
+/// `Usage` if a hint has no effect, `Run` if there is no library or the command cannot be started.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    hint::resolve(&arguments.hints)?;
+    let library = library::find(arguments.library.as_deref())?;
+    let variables = Variables::new(&library, arguments.stats, &arguments.hints)?;
+    let Some(program) = arguments.command.first() else {
+        return Err(Failure::Usage("there is no command to run".to_owned()));
+    };
+    let path = launcher::in_path(program);
+    let launcher = Launcher::recognise(program, path.as_deref());
+    for warning in warnings(program, path.as_deref(), launcher) {
+        eprintln!("pario: warning: {warning}");
+    }
+    if arguments.stats && variables.is_disabled() {
+        eprintln!("pario: warning: PARIO_DISABLE is set, so that there are no statistics");
+    }
+    let prepared = launcher.prepare(&arguments.command, variables);
+    let mut command = Command::new(program);
+    command.args(prepared.words.iter().skip(1)).envs(prepared.environment);
+    let error = command.exec();
+    Err(Failure::during(format!("cannot start {}", program.display()), error))
+}
+
+/// Why pario may not reach the ranks that a command starts.
+fn warnings(program: &OsStr, path: Option<&Path>, launcher: Launcher) -> Vec<String> {
+    if launcher != Launcher::None {
+        return Vec::new();
+    }
+    let unknown = launcher::has_common_name(program).then(|| {
+        let program = program.display();
+        format!("{program} is a launcher that is not known; ranks on other hosts may be left out")
+    });
+    path.and_then(privilege).into_iter().chain(unknown).collect()
+}
+
+/// Why the loader will not preload anything into a program, if so.
+fn privilege(program: &Path) -> Option<String> {
+    const SET_ID: u32 = 0o6000;
+    let set_id = program.metadata().is_ok_and(|data| data.permissions().mode() & SET_ID != 0);
+    let capable = rustix::fs::getxattr(program, "security.capability", &mut [0u8; 64][..]).is_ok();
+    let what = match (set_id, capable) {
+        (true, _) => "runs with the rights of its owner (set-uid or set-gid)",
+        (_, true) => "has capabilities of its own",
+        _ => return None,
+    };
+    let program = program.display();
+    Some(format!("{program} {what}: the system lets nobody preload a library into it"))
+}

@@ -1,0 +1,133 @@
+//! What the ranks must find in their environment.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use crate::failure::Failure;
+
+pub(super) const PRELOAD: &str = "LD_PRELOAD";
+const HINTS: &str = "PARIO_HINTS";
+const STATISTICS: &str = "PARIO_STATS";
+const DISABLE: &str = "PARIO_DISABLE";
+
+/// What the ranks must find in their environment.
+#[derive(Clone, Debug)]
+pub(super) struct Variables {
+    library: OsString,
+    /// What is preloaded already.
+    preloaded: OsString,
+    /// The other variables, with those of pario that are set already.
+    pub(super) others: BTreeMap<String, OsString>,
+}
+
+impl Variables {
+    /// Those of this process, and what the arguments add.
+    ///
+    /// # Errors
+    /// `Usage` if a hint's value cannot be written down.
+    pub(super) fn new(
+        library: &Path,
+        statistics: bool,
+        hints: &[(String, String)],
+    ) -> Result<Variables, Failure> {
+        let ours = |name: &str| name.starts_with("PARIO_") || name == "ROMIO_HINTS";
+        let set = std::env::vars_os().filter_map(|(name, value)| {
+            let name = name.into_string().ok()?;
+            ours(&name).then_some((name, value))
+        });
+        let preloaded = std::env::var_os(PRELOAD).unwrap_or_default();
+        let mut variables = Variables { library: library.into(), preloaded, others: set.collect() };
+        if statistics {
+            variables.others.insert(STATISTICS.to_owned(), "1".into());
+        }
+        if !hints.is_empty() {
+            let entry = hint_entry(hints)?;
+            let value = match variables.others.get(HINTS).filter(|value| !value.is_empty()) {
+                // Where several entries match a file, the last one wins.
+                Some(value) => [value.as_os_str(), OsStr::new(&entry)].join(OsStr::new(",")),
+                None => entry.into(),
+            };
+            variables.others.insert(HINTS.to_owned(), value);
+        }
+        Ok(variables)
+    }
+
+    /// The value of `LD_PRELOAD`.
+    pub(super) fn preload(&self) -> OsString {
+        self.preload_behind(&self.preloaded)
+    }
+
+    /// The library behind others: tools that use PMPI must come first, to see the program's calls.
+    pub(super) fn preload_behind(&self, others: &OsStr) -> OsString {
+        let separators = [b':', b' '];
+        let mut paths = others.as_encoded_bytes().split(|byte| separators.contains(byte));
+        if others.is_empty() {
+            return self.library.clone();
+        }
+        match paths.any(|path| path == self.library.as_encoded_bytes()) {
+            true => others.to_owned(),
+            false => [others, self.library.as_os_str()].join(OsStr::new(":")),
+        }
+    }
+
+    /// Whether calls will be passed on to the MPI library's own MPI-IO.
+    pub(super) fn is_disabled(&self) -> bool {
+        self.others.get(DISABLE).is_some_and(|value| !value.is_empty() && value != "0")
+    }
+}
+
+/// The hints as an entry of `PARIO_HINTS` for all files.
+fn hint_entry(hints: &[(String, String)]) -> Result<String, Failure> {
+    let mut entry = "*".to_owned();
+    for (key, value) in hints {
+        if value.contains('#') {
+            return Err(Failure::Usage(format!("--hint {key}={value}: a value has no `#`")));
+        }
+        let quote = if value.contains([',', ':']) { "#" } else { "" };
+        entry += &format!(":{key}={quote}{value}{quote}");
+    }
+    Ok(entry)
+}
+
+#[cfg(test)]
+impl Variables {
+    /// Some variables, for tests.
+    pub(super) fn sample(preloaded: &str) -> Variables {
+        let others = [("PARIO_HINTS", "*:cb_nodes=1,x:cb_nodes=2"), ("PARIO_STATS", "1")];
+        let others = others.map(|(name, value)| (name.to_owned(), OsString::from(value)));
+        Variables { library: "/p.so".into(), preloaded: preloaded.into(), others: others.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_comes_last_and_once() {
+        let cases = [
+            ("", "/p.so"),
+            ("/tool.so", "/tool.so:/p.so"),
+            ("/a.so /b.so", "/a.so /b.so:/p.so"),
+            ("/p.so", "/p.so"),
+            ("/p.so /b.so", "/p.so /b.so"),
+        ];
+        for (preloaded, expected) in cases {
+            assert_eq!(Variables::sample(preloaded).preload(), expected);
+        }
+    }
+
+    #[test]
+    fn hints_are_written_as_the_library_reads_them() {
+        let given = [("cb_nodes", "4"), ("cb_config_list", "*:4")];
+        let given = given.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let entry = hint_entry(&given).unwrap();
+        assert_eq!(entry, "*:cb_nodes=4:cb_config_list=#*:4#");
+        let environment = pario::Environment { hints: Some(entry), ..Default::default() };
+        let (hints, report) = pario::HintSet::new().resolve("x".as_ref(), &environment);
+        assert_eq!((hints.aggregators, hints.aggregators_per_node), (Some(4), Some(4)));
+        assert!(report.ignored.is_empty());
+        assert!(hint_entry(&[("cb_nodes".to_owned(), "#".to_owned())]).is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! `pario run` starts any command with the library preloaded, and is then that command.
+
+#![allow(clippy::unwrap_used)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// An installation in a directory of its own, with some shared object as the library: the
+/// programs here make no MPI calls. Removed at the end.
+struct Installation(PathBuf);
+
+impl Installation {
+    fn new(name: &str) -> Installation {
+        let top = std::env::temp_dir().join(format!("pario-run-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(top.join("bin")).unwrap();
+        std::fs::create_dir(top.join("lib")).unwrap();
+        std::fs::copy(env!("CARGO_BIN_EXE_pario"), top.join("bin/pario")).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let some = maps.lines().find(|line| line.contains("/libgcc_s")).unwrap();
+        let some = some.get(some.find('/').unwrap()..).unwrap();
+        std::fs::copy(some, top.join("lib/libpario_mpi.so")).unwrap();
+        Installation(top.canonicalize().unwrap())
+    }
+
+    fn library(&self) -> String {
+        self.0.join("lib/libpario_mpi.so").display().to_string()
+    }
+
+    /// A script that shows its arguments and variables, under the name of a launcher.
+    fn launcher(&self, name: &str, version: &str) -> PathBuf {
+        let path = self.0.join(name);
+        let text = format!(
+            "#!/bin/sh\n[ \"$*\" = --version ] && echo '{version}' && exit\n\
+             echo \"$* [$LD_PRELOAD] [$PARIO_STATS] [$PARIO_HINTS]\"\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.0.join("bin/pario"));
+        command.arg("run").args(arguments).env_remove("LD_PRELOAD");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        finished(&mut self.command(arguments))
+    }
+}
+
+impl Drop for Installation {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn finished(command: &mut Command) -> Output {
+    // Another test that starts a process at the wrong moment holds the copied program open.
+    loop {
+        match command.output() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+            output => return output.unwrap(),
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+const SHOW: &str = "echo \"$LD_PRELOAD [$PARIO_STATS] [$PARIO_HINTS]\"";
+
+#[test]
+fn a_plain_program_gets_everything_in_its_environment() {
+    let installation = Installation::new("plain");
+    let library = installation.library();
+    let output = installation.run(&["--", "/bin/sh", "-c", SHOW]);
+    assert_eq!(text(&output.stdout), format!("{library} [] []\n"), "{}", text(&output.stderr));
+    let hints = ["--stats", "--hint", "cb_nodes=2", "--hint", "cb_config_list=*:*"];
+    let output = installation.run(&[&hints[..], &["--", "sh", "-c", SHOW]].concat());
+    let expected = format!("{library} [1] [*:cb_nodes=2:cb_config_list=#*:*#]\n");
+    assert_eq!(text(&output.stdout), expected);
+    let mut command = installation.command(&["--hint", "cb_nodes=2", "sh", "-c", SHOW]);
+    command.env("LD_PRELOAD", &library).env("PARIO_HINTS", "x:cb_nodes=1");
+    let output = finished(&mut command);
+    let expected = format!("{library} [] [x:cb_nodes=1,*:cb_nodes=2]\n");
+    assert_eq!(text(&output.stdout), expected);
+}
+
+#[test]
+fn the_command_has_its_own_exit_code_signals_and_arguments() {
+    let installation = Installation::new("exit");
+    let output = installation.run(&["--", "sh", "-c", "exit 42"]);
+    assert_eq!(output.status.code(), Some(42));
+    let output = installation.run(&["--", "sh", "-c", "kill -TERM $$"]);
+    assert_eq!(output.status.signal(), Some(15));
+    let output = installation.run(&["--", "echo", "--stats", "--", "--help", ""]);
+    assert_eq!(text(&output.stdout), "--stats -- --help \n");
+}
+
+#[test]
+fn launchers_get_their_own_options() {
+    let installation = Installation::new("launchers");
+    let library = installation.library();
+    let shown = |launcher: &Path, rest: &[&str]| {
+        let launcher = launcher.display().to_string();
+        let output = installation.run(&[&["--stats", "--", &launcher], rest].concat());
+        assert_eq!(text(&output.stderr), "");
+        text(&output.stdout)
+    };
+    let hydra = installation.launcher("mpiexec", "HYDRA build details:");
+    let expected = format!("-genv LD_PRELOAD {library} -genv PARIO_STATS 1 -n 4 ./a [] [1] []\n");
+    assert_eq!(shown(&hydra, &["-n", "4", "./a"]), expected);
+    let open_mpi = installation.launcher("mpirun", "mpirun (Open MPI) 5.0.11");
+    let ours = format!("-x LD_PRELOAD={library} -x PARIO_STATS");
+    let expected = format!("{ours} -n 1 ./a : {ours} ./b [] [1] []\n");
+    assert_eq!(shown(&open_mpi, &["-n", "1", "./a", ":", "./b"]), expected);
+    let slurm = installation.launcher("srun", "");
+    let expected = format!("--export=A,LD_PRELOAD,PARIO_STATS ./a [{library}] [1] []\n");
+    assert_eq!(shown(&slurm, &["--export=A", "./a"]), expected);
+}
+
+#[test]
+fn an_unknown_launcher_and_a_switched_off_library_are_told() {
+    let installation = Installation::new("told");
+    let unknown = installation.launcher("mpirun", "a launcher").display().to_string();
+    let mut command = installation.command(&["--stats", "--", &unknown, "./a"]);
+    let output = finished(command.env("PARIO_DISABLE", "1"));
+    let library = installation.library();
+    assert_eq!(text(&output.stdout), format!("./a [{library}] [1] []\n"));
+    let told = text(&output.stderr);
+    for part in
+        ["a launcher that is not known", "PARIO_DISABLE is set, so that there are no statistics"]
+    {
+        assert!(told.contains(part), "{told}");
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_the_reason() {
+    let installation = Installation::new("refused");
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&[], 2, "<COMMAND>"),
+        (&["--"], 2, "<COMMAND>"),
+        (&["--hint", "cb_node=4", "--", "true"], 2, "did you mean cb_nodes?"),
+        (&["--hint", "cb_nodes", "--", "true"], 2, "KEY=VALUE"),
+        (&["--library", "/does/not/exist.so", "--", "true"], 1, "No such file"),
+        (&["--library", "/etc/passwd", "--", "true"], 1, "not a shared object"),
+        (&["--", "./does-not-exist"], 1, "cannot start ./does-not-exist: No such file"),
+    ];
+    for (arguments, code, reason) in cases {
+        let output = installation.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        let message = text(&output.stderr);
+        assert!(message.contains(reason), "{arguments:?}: {message}");
+    }
+    std::fs::remove_file(installation.library()).unwrap();
+    let output = installation.run(&["--", "true"]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    let beside = installation.0.join("bin/libpario_mpi.so").display().to_string();
+    for part in [&beside, &installation.library(), "cargo build --release", "cargo xtask install"] {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn a_program_that_the_loader_protects_is_told_of() {
+    let installation = Installation::new("set-id");
+    let program = installation.launcher("protected", "");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
+    let output = installation.run(&["--", &program.display().to_string()]);
+    let message = text(&output.stderr);
+    assert!(message.contains("lets nobody preload a library into it"), "{message}");
+    assert!(output.status.success());
+}
+
+#[test]
+fn help_has_examples() {
+    let installation = Installation::new("help");
+    let help = text(&installation.run(&["--help"]).stdout);
+    for part in ["Examples:", "pario run -- mpirun -n 16 ./program", "PARIO_DISABLE=1", "srun"] {
+        assert!(help.contains(part), "{help}");
+    }
+}

@@ -1,0 +1,402 @@
+//! What a call did, and what all calls on a file did together, on one rank and on all.
+//!
+//! Counts of bytes, messages and storage calls add up over ranks. Times do not: ranks work at the
+//! same time, so that the longest counts. A collective call is one call, however many ranks make
+//! it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use crate::datatype::wire::{Reader, Writer};
+use crate::error::Result;
+use crate::hints::Strategy;
+use crate::number::wide;
+use crate::request::Kind;
+
+mod summary;
+
+pub use summary::Summary;
+
+/// What one rank did in one read or write.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct CallStatistics {
+    /// The call, such as `write_all`.
+    pub call: &'static str,
+    /// The strategy that served it, and why that one.
+    pub strategy: Strategy,
+    /// Why this strategy.
+    pub reason: &'static str,
+    /// Rounds of the plan.
+    pub rounds: u64,
+    /// Ranks that touched storage for others.
+    pub aggregators: u64,
+    /// Whether the plan was made for this call, or had been made before.
+    pub planned: bool,
+    /// Bytes that this rank asked for.
+    pub requested_bytes: u64,
+    /// Bytes of this rank's request that really moved.
+    pub moved_bytes: u64,
+    /// Messages that this rank sent while bytes were shuffled.
+    pub messages: u64,
+    /// Bytes that this rank sent in messages.
+    pub sent_bytes: u64,
+    /// Bytes that this rank copied straight from or to other ranks' memory.
+    pub shared_bytes: u64,
+    /// Storage calls of this rank that read.
+    pub storage_reads: u64,
+    /// Bytes that they read.
+    pub storage_read_bytes: u64,
+    /// Storage calls of this rank that wrote.
+    pub storage_writes: u64,
+    /// Bytes that they wrote.
+    pub storage_written_bytes: u64,
+    /// Ranges that this rank locked.
+    pub locks: u64,
+    /// Time until the plan was known, with the exchange of requests.
+    pub planning: Duration,
+    /// Time in the shuffle: copying, sending, waiting for others.
+    pub exchange: Duration,
+    /// Time in storage calls.
+    pub storage: Duration,
+}
+
+/// Calls of one kind that one strategy served for one reason.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ServedCalls {
+    /// The call, such as `write_all`.
+    pub call: Cow<'static, str>,
+    /// The strategy; `Auto` if the call was refused before there was a plan.
+    pub strategy: Strategy,
+    /// Why this strategy.
+    pub reason: Cow<'static, str>,
+    /// How many there were.
+    pub calls: u64,
+    /// Bytes that they asked for.
+    pub requested_bytes: u64,
+    /// Bytes that really moved.
+    pub moved_bytes: u64,
+}
+
+/// What was done on a file, over all its reads and writes.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct FileStatistics {
+    /// The calls by kind, strategy and reason, in the order in which they were first met.
+    pub served: Vec<ServedCalls>,
+    /// Their sums; call, strategy and reason are those of the last one.
+    pub total: CallStatistics,
+}
+
+impl CallStatistics {
+    /// The counts that add up over calls and over ranks.
+    fn counts(&self) -> [u64; 10] {
+        [
+            self.requested_bytes,
+            self.moved_bytes,
+            self.messages,
+            self.sent_bytes,
+            self.shared_bytes,
+            self.storage_reads,
+            self.storage_read_bytes,
+            self.storage_writes,
+            self.storage_written_bytes,
+            self.locks,
+        ]
+    }
+
+    fn counts_mut(&mut self) -> [&mut u64; 10] {
+        [
+            &mut self.requested_bytes,
+            &mut self.moved_bytes,
+            &mut self.messages,
+            &mut self.sent_bytes,
+            &mut self.shared_bytes,
+            &mut self.storage_reads,
+            &mut self.storage_read_bytes,
+            &mut self.storage_writes,
+            &mut self.storage_written_bytes,
+            &mut self.locks,
+        ]
+    }
+
+    fn times(&self) -> [Duration; 3] {
+        [self.planning, self.exchange, self.storage]
+    }
+
+    fn times_mut(&mut self) -> [&mut Duration; 3] {
+        [&mut self.planning, &mut self.exchange, &mut self.storage]
+    }
+
+    fn add_counts(&mut self, other: &CallStatistics) {
+        for (sum, one) in self.counts_mut().into_iter().zip(other.counts()) {
+            *sum += one;
+        }
+        self.aggregators = self.aggregators.max(other.aggregators);
+    }
+
+    /// Everything but the strategy and the like, in lines.
+    fn figures(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        writeln!(
+            formatter,
+            "between     {} in {} messages, {} copied straight",
+            Bytes(self.sent_bytes),
+            self.messages,
+            Bytes(self.shared_bytes)
+        )?;
+        writeln!(
+            formatter,
+            "storage     {} reads of {}, {} writes of {}, {} locks",
+            self.storage_reads,
+            Bytes(self.storage_read_bytes),
+            self.storage_writes,
+            Bytes(self.storage_written_bytes),
+            self.locks
+        )?;
+        writeln!(
+            formatter,
+            "time        {:.3} ms planning, {:.3} ms exchange, {:.3} ms storage",
+            ms(self.planning),
+            ms(self.exchange),
+            ms(self.storage)
+        )
+    }
+}
+
+impl ServedCalls {
+    /// Whether all ranks make such a call together.
+    fn is_collective(&self) -> bool {
+        [Kind::READ_ALL.name, Kind::WRITE_ALL.name].contains(&&*self.call)
+    }
+}
+
+impl FileStatistics {
+    pub(crate) fn add(&mut self, call: &CallStatistics) {
+        // Most often it is the very same text.
+        let same_text = |one: &str, other: &str| std::ptr::eq(one, other) || one == other;
+        let same = |served: &&mut ServedCalls| {
+            served.strategy == call.strategy
+                && same_text(&served.call, call.call)
+                && same_text(&served.reason, call.reason)
+        };
+        match self.served.iter_mut().find(same) {
+            Some(served) => {
+                served.calls += 1;
+                served.requested_bytes += call.requested_bytes;
+                served.moved_bytes += call.moved_bytes;
+            }
+            None => self.served.push(ServedCalls {
+                call: Cow::Borrowed(call.call),
+                strategy: call.strategy,
+                reason: Cow::Borrowed(call.reason),
+                calls: 1,
+                requested_bytes: call.requested_bytes,
+                moved_bytes: call.moved_bytes,
+            }),
+        }
+        let total = &mut self.total;
+        total.add_counts(call);
+        total.rounds += call.rounds;
+        for (sum, one) in total.times_mut().into_iter().zip(call.times()) {
+            *sum += one;
+        }
+        (total.call, total.strategy) = (call.call, call.strategy);
+        (total.reason, total.planned) = (call.reason, call.planned);
+    }
+
+    /// Adds what another rank did.
+    pub(crate) fn add_rank(&mut self, mut other: FileStatistics) {
+        for served in std::mem::take(&mut other.served) {
+            let collective = served.is_collective();
+            self.add_served(served, |sum, one| if collective { sum.max(one) } else { sum + one });
+        }
+        let (total, other) = (&mut self.total, &other.total);
+        total.add_counts(other);
+        total.rounds = total.rounds.max(other.rounds);
+        let times = total.times_mut().into_iter().zip(other.times());
+        times.for_each(|(longest, one)| *longest = (*longest).max(one));
+    }
+
+    fn add_served(&mut self, one: ServedCalls, count: impl Fn(u64, u64) -> u64) {
+        let key =
+            |served: &ServedCalls| (served.call.clone(), served.strategy, served.reason.clone());
+        match self.served.iter_mut().find(|served| key(served) == key(&one)) {
+            Some(served) => {
+                served.calls = count(served.calls, one.calls);
+                served.requested_bytes += one.requested_bytes;
+                served.moved_bytes += one.moved_bytes;
+            }
+            None => self.served.push(one),
+        }
+    }
+
+    /// All that [`FileStatistics::add_rank`] needs, to send it to another rank.
+    pub(crate) fn to_wire(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.unsigned(wide(self.served.len()));
+        for served in &self.served {
+            writer.text(served.call.as_bytes());
+            writer.text(served.strategy.name().as_bytes());
+            writer.text(served.reason.as_bytes());
+            let numbers = [served.calls, served.requested_bytes, served.moved_bytes];
+            numbers.into_iter().for_each(|number| writer.unsigned(number));
+        }
+        let total = &self.total;
+        [total.rounds, total.aggregators].into_iter().for_each(|number| writer.unsigned(number));
+        total.counts().into_iter().for_each(|count| writer.unsigned(count));
+        for time in total.times() {
+            writer.unsigned(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        }
+        writer.bytes
+    }
+
+    pub(crate) fn from_wire(wire: &[u8]) -> Result<FileStatistics> {
+        let mut reader = Reader::new(wire);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut statistics = FileStatistics::default();
+        for _ in 0..reader.unsigned()? {
+            statistics.served.push(ServedCalls {
+                call: text(reader.text()?).into(),
+                strategy: text(reader.text()?).parse()?,
+                reason: text(reader.text()?).into(),
+                calls: reader.unsigned()?,
+                requested_bytes: reader.unsigned()?,
+                moved_bytes: reader.unsigned()?,
+            });
+        }
+        let total = &mut statistics.total;
+        (total.rounds, total.aggregators) = (reader.unsigned()?, reader.unsigned()?);
+        for count in total.counts_mut() {
+            *count = reader.unsigned()?;
+        }
+        for time in total.times_mut() {
+            *time = Duration::from_nanos(reader.unsigned()?);
+        }
+        reader.finish()?;
+        Ok(statistics)
+    }
+}
+
+/// A number of bytes as people read it.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+        let scale = (self.0.max(1).ilog2() / 10).min(4);
+        match scale.checked_sub(1).and_then(|index| UNITS.get(usize::try_from(index).ok()?)) {
+            None => write!(formatter, "{} bytes", self.0),
+            Some(unit) => {
+                let tenths = (u128::from(self.0) * 10) >> (10 * scale);
+                write!(formatter, "{}.{} {unit}", tenths / 10, tenths % 10)
+            }
+        }
+    }
+}
+
+impl fmt::Display for CallStatistics {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "strategy    {} ({})", self.strategy, self.reason)?;
+        writeln!(formatter, "rounds      {} by {} aggregators", self.rounds, self.aggregators)?;
+        let (moved, requested) = (Bytes(self.moved_bytes), Bytes(self.requested_bytes));
+        writeln!(formatter, "bytes       {moved} of {requested}")?;
+        self.figures(formatter)
+    }
+}
+
+impl fmt::Display for ServedCalls {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}", self.calls, self.call)?;
+        if self.strategy == Strategy::Auto {
+            return write!(formatter, " refused");
+        }
+        let (moved, requested) = (Bytes(self.moved_bytes), Bytes(self.requested_bytes));
+        let (strategy, reason) = (self.strategy, &self.reason);
+        write!(formatter, " by {strategy}: {moved} of {requested} ({reason})")
+    }
+}
+
+impl fmt::Display for FileStatistics {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.served.is_empty() {
+            return writeln!(formatter, "calls       no reads and no writes");
+        }
+        for (index, served) in self.served.iter().enumerate() {
+            let name = if index == 0 { "calls" } else { "" };
+            writeln!(formatter, "{name:12}{served}")?;
+        }
+        match self.total {
+            CallStatistics { aggregators: 0, .. } => writeln!(formatter, "aggregators none")?,
+            CallStatistics { aggregators, rounds, .. } => {
+                writeln!(formatter, "aggregators {aggregators} at most; rounds {rounds}")?;
+            }
+        }
+        self.total.figures(formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(name: &'static str, bytes: u64, ms: u64) -> CallStatistics {
+        CallStatistics {
+            call: name,
+            strategy: Strategy::Direct,
+            reason: "a reason",
+            rounds: 1,
+            aggregators: bytes % 7,
+            requested_bytes: bytes,
+            moved_bytes: bytes / 2,
+            storage_writes: 1,
+            storage: Duration::from_millis(ms),
+            ..CallStatistics::default()
+        }
+    }
+
+    fn file(calls: &[CallStatistics]) -> FileStatistics {
+        let mut file = FileStatistics::default();
+        calls.iter().for_each(|call| file.add(call));
+        file
+    }
+
+    #[test]
+    fn collective_calls_count_once_and_the_longest_time_counts() {
+        let mut all = file(&[call("write_all", 10, 5), call("write", 4, 1), call("write", 4, 1)]);
+        all.add_rank(file(&[call("write_all", 20, 9), call("write", 4, 1)]));
+        let counts: Vec<_> = all.served.iter().map(|one| (&*one.call, one.calls)).collect();
+        assert_eq!(counts, [("write_all", 1), ("write", 3)]);
+        assert_eq!(all.served[0].requested_bytes, 30);
+        assert_eq!((all.total.requested_bytes, all.total.storage_writes), (42, 5));
+        assert_eq!((all.total.storage.as_millis(), all.total.rounds), (10, 3));
+    }
+
+    #[test]
+    fn statistics_survive_the_wire_and_a_cut_wire_is_refused() {
+        let own = file(&[call("write_all", 1 << 40, 5), call("read", 4, 1)]);
+        let wire = own.to_wire();
+        let read = FileStatistics::from_wire(&wire).unwrap();
+        assert_eq!(read.served, own.served);
+        assert_eq!(read.to_wire(), wire);
+        for len in 0..wire.len() {
+            assert!(FileStatistics::from_wire(&wire[..len]).is_err());
+        }
+    }
+
+    #[test]
+    fn bytes_are_shown_with_their_unit() {
+        let cases = [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1536, "1.5 KiB"),
+            (104_857_600, "100.0 MiB"),
+            (u64::MAX, "16777215.9 TiB"),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(Bytes(bytes).to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What the close of a file prints when statistics are wanted.
+
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+
+use super::FileStatistics;
+use crate::file::AccessMode;
+use crate::hints::{HintOrigin, HintReport, printable};
+
+/// Columns of a line; names of files and reasons may make one longer.
+const COLUMNS: usize = 100;
+const INDENT: usize = 14;
+
+/// What was done with a file, as text: who had it open, the calls, the figures, the hints.
+///
+/// ```
+/// use pario::{File, Solo};
+/// let file = File::options().write(true).create(true).open(&*Solo::new(), "memory:a")?;
+/// file.write(0, &[1u8; 4])?;
+/// let summary = file.summary().to_string();
+/// assert!(summary.starts_with("pario: a: 1 rank on 1 node, write create\n"));
+/// assert!(summary.contains("calls       1 write by direct: 4 bytes of 4 bytes"));
+/// # Ok::<(), pario::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Summary {
+    pub(crate) name: String,
+    pub(crate) ranks: u32,
+    pub(crate) nodes: u32,
+    pub(crate) mode: AccessMode,
+    pub(crate) statistics: FileStatistics,
+    /// Whether the statistics are those of all ranks.
+    pub(crate) of_all_ranks: bool,
+    pub(crate) hints: Arc<HintReport>,
+}
+
+impl Summary {
+    /// Prints it on stderr, in one piece, so that those of several processes do not mix.
+    pub fn print(&self) {
+        // There is nobody to tell if stderr is closed.
+        let _ = std::io::stderr().write_all(self.to_string().as_bytes());
+    }
+
+    fn title(&self) -> String {
+        let plural = |count: u32| if count == 1 { "" } else { "s" };
+        let Summary { ranks, nodes, mode, .. } = self;
+        let (name, of_ranks, of_nodes) = (printable(&self.name), plural(*ranks), plural(*nodes));
+        let shown = match self.of_all_ranks || *ranks == 1 {
+            true => "",
+            false => "; figures of one rank",
+        };
+        format!("pario: {name}: {ranks} rank{of_ranks} on {nodes} node{of_nodes}, {mode}{shown}")
+    }
+
+    /// Hints in effect as `key=value`: those that somebody gave, and the defaults.
+    fn effective(&self) -> (Vec<String>, Vec<String>) {
+        let (mut given, mut defaults) = (Vec::new(), Vec::new());
+        for hint in &self.hints.effective {
+            let value = printable(&hint.value);
+            match hint.origin {
+                HintOrigin::Default => defaults.push(format!("{}={value}", hint.name)),
+                origin => given.push(format!("{}={value} ({origin})", hint.name)),
+            }
+        }
+        (given, defaults)
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}", self.title())?;
+        for line in self.statistics.to_string().lines() {
+            let longest = self.of_all_ranks && self.ranks > 1 && line.starts_with("time ");
+            let which = if longest { ", each of the slowest rank" } else { "" };
+            writeln!(formatter, "  {line}{which}")?;
+        }
+        let (given, defaults) = self.effective();
+        list(formatter, "hints", &given)?;
+        list(formatter, "defaults", &defaults)?;
+        for hint in &self.hints.ignored {
+            let [name, value, reason] =
+                [&hint.name, &hint.value, &hint.reason].map(|text| printable(text));
+            writeln!(formatter, "  ignored     {name}={value} ({}): {reason}", hint.origin)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a list in lines that are not too long.
+fn list(formatter: &mut fmt::Formatter<'_>, name: &str, items: &[String]) -> fmt::Result {
+    let mut line = String::new();
+    let mut label = name;
+    for (index, item) in items.iter().enumerate() {
+        let separator = if index + 1 < items.len() { "," } else { "" };
+        if !line.is_empty() && INDENT + line.len() + item.len() + 2 > COLUMNS {
+            writeln!(formatter, "  {label:12}{}", line.trim_end())?;
+            (line, label) = (String::new(), "");
+        }
+        line += &format!("{item}{separator} ");
+    }
+    match line.is_empty() {
+        true => Ok(()),
+        false => writeln!(formatter, "  {label:12}{}", line.trim_end()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hints::{Environment, HintSet};
+
+    fn summary() -> Summary {
+        let given = HintSet::new().with("cb_nodes", "2").with("cb_node", "\u{1b}[2J");
+        let (_, report) = given.resolve("x".as_ref(), &Environment::default());
+        Summary {
+            name: "out\n.dat".to_owned(),
+            ranks: 4,
+            nodes: 2,
+            mode: AccessMode { write: true, ..AccessMode::default() },
+            statistics: FileStatistics::default(),
+            of_all_ranks: true,
+            hints: Arc::new(report),
+        }
+    }
+
+    #[test]
+    fn hints_are_told_with_their_origin_and_ignored_ones_with_the_reason() {
+        let text = summary().to_string();
+        assert!(text.contains("\n  hints       cb_nodes=2 (program)\n"), "{text}");
+        assert!(text.contains("\n  defaults    cb_buffer_size=16777216, "), "{text}");
+        assert!(text.contains("(program): unknown hint; did you mean cb_nodes?\n"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= COLUMNS), "{text}");
+    }
+
+    #[test]
+    fn a_file_name_sends_no_control_characters_to_a_terminal() {
+        let text = summary().to_string();
+        assert!(!text.contains('\u{1b}'));
+        assert!(text.starts_with("pario: out\u{fffd}.dat: 4 ranks on 2 nodes, write\n"), "{text}");
+        let one = Summary { of_all_ranks: false, ..summary() };
+        assert!(one.to_string().contains("; figures of one rank\n"));
+    }
+}

@@ -1,0 +1,202 @@
+//! `pario run` on each MPI: served, passed on, aborted, killed; and what is left behind.
+//!
+//! Other checks preload the library by hand. Here the program `pario` starts the launcher, finds
+//! the library by itself and gives the launcher the options that it needs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Places;
+use super::clients::{self, Client};
+use super::header::Mode;
+use super::launch::{self, Finished};
+use super::library::{Mpi, Start};
+use super::report::{self, Outcome, Report};
+use super::setup::Setup;
+use super::traces::{self, SharedMemory};
+use super::verdict;
+
+/// The name of this check.
+pub(super) const NAME: &str = "run";
+
+const RANKS: u32 = 4;
+/// A client that runs to its end, and the one that does not.
+const WHOLE: &str = "smoke";
+const INTERRUPTED: &str = "interrupted";
+
+/// How a run goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// With statistics, as two programs of one command line.
+    Served,
+    /// With pario switched off.
+    PassedOn,
+    /// One rank aborts while the others write.
+    Aborted,
+    /// All ranks are killed while they write.
+    Killed,
+}
+
+impl Way {
+    const ALL: [Way; 4] = [Way::Served, Way::PassedOn, Way::Aborted, Way::Killed];
+
+    fn name(self) -> &'static str {
+        match self {
+            Way::Served => "run served",
+            Way::PassedOn => "run passed on",
+            Way::Aborted => "run aborted",
+            Way::Killed => "run killed",
+        }
+    }
+
+    fn client(self) -> &'static str {
+        match self {
+            Way::Served | Way::PassedOn => WHOLE,
+            Way::Aborted | Way::Killed => INTERRUPTED,
+        }
+    }
+
+    fn mode(self) -> Mode {
+        if self == Way::PassedOn { Mode::Native } else { Mode::Pario }
+    }
+}
+
+/// Runs all ways on all libraries.
+pub(super) fn run_all(places: &Places, setup: &Setup, report: &mut Report) -> Result<(), String> {
+    let pario = crate::install::build(&places.root)?.join("pario");
+    let directory = places.package().join("tests/clients");
+    // One after the other: MPI libraries leave files of their own behind where a program does not
+    // come to its end, and these must not be found in another run.
+    for way in Way::ALL {
+        let source = directory.join(way.client()).with_extension("c");
+        for mpi in &setup.mpis {
+            let client = Client::read(&source)?;
+            let program = client.build(places, setup, mpi)?;
+            report.add(Case { places, setup, mpi, pario: &pario, way, client, program }.run()?);
+        }
+    }
+    Ok(())
+}
+
+struct Case<'a> {
+    places: &'a Places,
+    setup: &'a Setup,
+    mpi: &'a Mpi,
+    /// The program `pario`.
+    pario: &'a Path,
+    way: Way,
+    client: Client,
+    /// The client, compiled.
+    program: PathBuf,
+}
+
+impl Case<'_> {
+    fn run(&self) -> Result<Outcome, String> {
+        let (mpi, way) = (self.mpi.name, self.way.name());
+        let file_name = way.replace(' ', "-");
+        let directory = self.places.mpi.join("scratch").join(mpi).join(&file_name);
+        clients::make_empty(&directory)?;
+        let shared = SharedMemory::now();
+        let limit = Duration::from_secs(self.client.header.seconds);
+        let mut killed = self.way != Way::Killed;
+        let output = directory.with_extension("out");
+        let finished = launch::carry_out(self.command(), &directory, limit, &mut |mark| {
+            killed = killed || is_writing(&output) && self.kill_ranks(mark);
+        })?;
+        let run = (self.way.mode(), RANKS);
+        let mut faults = verdict::faults(&self.client.header, run, &finished, &directory, &shared);
+        faults.extend(self.told_faults(&finished));
+        let log = self.places.mpi.join("logs").join(mpi).join(file_name + ".log");
+        report::write_log(&log, &finished.log, &faults)?;
+        if faults.is_empty() {
+            clients::remove(&directory)?;
+        }
+        let (program, seconds) = (way.to_owned(), finished.seconds);
+        Ok(Outcome { program, mpi, seconds, faults, note: String::new() })
+    }
+
+    /// `pario run` with the launcher behind it.
+    fn command(&self) -> Command {
+        let program = self.program.clone().into_os_string();
+        let half = (RANKS / 2).to_string().into();
+        let (ranks, words) = match self.way {
+            Way::Served => {
+                (RANKS / 2, vec![program.clone(), ":".into(), "-n".into(), half, program])
+            }
+            Way::Killed => (RANKS, vec![program, "endless".into()]),
+            Way::PassedOn | Way::Aborted => (RANKS, vec![program]),
+        };
+        let patience = self.mpi.needs_patience().then(|| self.setup.patience.clone());
+        let preload = patience.into_iter().collect();
+        let launcher = self.mpi.command(&Start { ranks, words, env: Vec::new(), preload });
+        let mut command = Command::new(self.pario);
+        command.args(["run", "--stats", "--"]).arg(launcher.get_program());
+        command.args(launcher.get_args()).env("PARIO_MPI_COUNT", "1");
+        command.envs(launcher.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        if self.way == Way::PassedOn {
+            command.env("PARIO_DISABLE", "1");
+        }
+        command
+    }
+
+    /// Kills the ranks of a run; says whether there were any.
+    fn kill_ranks(&self, mark: &str) -> bool {
+        let program = self.program.canonicalize().unwrap_or_default();
+        let is_rank = |process: &Pid| {
+            let path = format!("/proc/{}/exe", process.as_raw_nonzero());
+            fs::read_link(path).is_ok_and(|path| path == program)
+        };
+        let ranks: Vec<Pid> = traces::marked_processes(mark).into_iter().filter(is_rank).collect();
+        for rank in &ranks {
+            // One that has ended meanwhile needs no signal.
+            let _ = kill_process(*rank, Signal::KILL);
+        }
+        !ranks.is_empty()
+    }
+
+    /// What is wrong with what pario told of itself.
+    fn told_faults(&self, finished: &Finished) -> Vec<String> {
+        let text = &finished.stderr;
+        let missing = |part: &&str| !text.contains(*part);
+        match self.way {
+            Way::Served => {
+                let lines = SUMMARY.iter().filter(|part| missing(part));
+                let twice = text.matches(SUMMARY[0]).count() > 1;
+                let twice = twice.then(|| "more than one summary of a file".to_owned());
+                lines.map(|part| format!("no `{part}` in the summary")).chain(twice).collect()
+            }
+            Way::PassedOn => {
+                let told = ["pario-mpi: served", SUMMARY[0]].into_iter().filter(|p| !missing(p));
+                told.map(|part| format!("`{part}` although pario is switched off")).collect()
+            }
+            Way::Aborted | Way::Killed => {
+                let served = finished.stdout.contains("ENGINE pario");
+                (!served)
+                    .then(|| "pario did not serve the program".to_owned())
+                    .into_iter()
+                    .collect()
+            }
+        }
+    }
+}
+
+/// What the summary of the client's file has in it.
+const SUMMARY: [&str; 8] = [
+    "pario: smoke.dat: 4 ranks on 1 node, ",
+    " write_all by ",
+    " read_all by ",
+    "\n  aggregators ",
+    "\n  between     ",
+    "\n  storage     ",
+    "\n  time        ",
+    "\n  hints       pario_statistics=true (environment)",
+];
+
+/// Whether the client says that it has begun to write.
+fn is_writing(output: &Path) -> bool {
+    fs::read_to_string(output).is_ok_and(|text| text.lines().any(|line| line.trim() == "PASS"))
+}
