@@ -34,6 +34,8 @@ enum Task {
     Setup,
     /// Runs client programs on MPI libraries, natively and under pario.
     MpiTest(mpi::MpiTestArguments),
+    /// Measures pario beside the MPI libraries' own MPI-IO.
+    Peers(mpi::PeersArguments),
     /// Makes the tables of MPI constants anew, and the Rust code from them.
     Abi,
 }
@@ -44,10 +46,10 @@ struct TestArguments {
     /// Number of random programs to compare with the oracle [default: 50000, with --quick 2000].
     #[arg(long, value_name = "N")]
     programs: Option<u64>,
-    /// Also runs programs on MPI libraries, which it fetches; see `cargo xtask mpi-test`.
+    /// Runs no programs on MPI libraries; see `cargo xtask mpi-test` for those.
     #[arg(long)]
-    mpi: bool,
-    /// Fewer random programs, for the time between two edits.
+    no_mpi: bool,
+    /// Fewer random programs and no MPI, for the time between two edits.
     #[arg(long)]
     quick: bool,
     /// Seed of the random programs, as a failed run printed it.
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Task::Install(arguments) => install::run(&root, arguments),
         Task::Setup => mpi::setup(&root),
         Task::MpiTest(arguments) => mpi::test(&root, arguments),
+        Task::Peers(arguments) => mpi::peers(&root, arguments),
         Task::Abi => mpi::abi(&root),
     };
     match outcome {

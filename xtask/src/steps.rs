@@ -28,8 +28,8 @@ enum Action {
     Bench(Command),
     /// The checks of [`style`].
     Style,
-    /// Programs on MPI libraries; see [`mpi`].
-    Mpi,
+    /// Programs on MPI libraries, with this seed; see [`mpi`].
+    Mpi(Option<u64>),
 }
 
 /// Runs all steps; the outcome is a line for the end of the log.
@@ -91,16 +91,16 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
         step("doc", doc),
         Step { name: "bench", action: Action::Bench(bench) },
     ];
-    if arguments.mpi {
-        steps.push(Step { name: "mpi", action: Action::Mpi });
+    if !arguments.no_mpi && !arguments.quick {
+        steps.push(Step { name: "mpi", action: Action::Mpi(arguments.seed) });
     }
     steps
 }
 
 fn run(root: &Path, action: Action, skipped: &mut Vec<String>) -> Result<(), String> {
     match action {
-        Action::Mpi => {
-            let arguments = mpi::MpiTestArguments::default();
+        Action::Mpi(seed) => {
+            let arguments = mpi::MpiTestArguments { seed, ..Default::default() };
             mpi::test_and_tell(root, &arguments, skipped).map(|summary| println!("{summary}"))
         }
         Action::Style => style::check(root).map(|summary| println!("{summary}")),
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     fn arguments(quick: bool, programs: Option<u64>, seed: Option<u64>) -> TestArguments {
-        TestArguments { programs, mpi: false, quick, seed }
+        TestArguments { programs, no_mpi: true, quick, seed }
     }
 
     /// What the test step gets in its environment.

@@ -43,6 +43,12 @@ impl Installation {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.0.join("bin/pario"));
         command.arg("run").args(arguments).env_remove("LD_PRELOAD");
+        // What is set for pario is passed on; here that is only what a test sets.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("PARIO_") {
+                command.env_remove(name);
+            }
+        }
         command
     }
 

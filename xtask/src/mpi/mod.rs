@@ -14,6 +14,7 @@
 //! | `run` | `pario run` on each MPI, also when a program does not come to its end |
 //! | `programs` | programs in Rust |
 //! | `mpi4py` | the tests of mpi4py that touch files |
+//! | `peers` | pario beside the libraries' own MPI-IO, measured |
 //! | `constants`, `tables` | the constants of each ABI: compared, and turned into Rust |
 //! | `report` | the table at the end |
 
@@ -29,6 +30,7 @@ mod header;
 mod launch;
 mod library;
 mod mpi4py;
+mod peers;
 mod programs;
 mod python;
 mod report;
@@ -38,6 +40,8 @@ mod tables;
 mod traces;
 mod verdict;
 
+pub(crate) use peers::PeersArguments;
+pub(crate) use peers::run as peers;
 use report::Report;
 
 /// Which client programs run.
@@ -45,20 +49,20 @@ use report::Report;
 pub(crate) struct MpiTestArguments {
     /// Only with this MPI, for example mpich5.
     #[arg(long, value_name = "NAME")]
-    mpi: Option<String>,
+    pub(crate) mpi: Option<String>,
     /// Only client programs whose name contains this; `mpi4py`, `constants`, `run`, `conformance`,
     /// `interleaved`, `bench` and `rsmpi` are names, too.
     #[arg(long, value_name = "PATTERN")]
-    only: Option<String>,
+    pub(crate) only: Option<String>,
     /// The drop-in library [default: build it].
     #[arg(long, value_name = "PATH")]
-    library: Option<PathBuf>,
+    pub(crate) library: Option<PathBuf>,
     /// Seed of the random client programs, as a failed run printed it [default: a new one].
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
     /// Also sends a message of more than 2 GiB; needs 8 GiB of memory.
     #[arg(long)]
-    long: bool,
+    pub(crate) long: bool,
 }
 
 impl MpiTestArguments {

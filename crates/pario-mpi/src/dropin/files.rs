@@ -113,6 +113,13 @@ pub(super) fn print_open() {
     }
 }
 
+/// Runs something short on the file of a handle, if it is open: nobody opens or closes a file
+/// meanwhile.
+pub(super) fn briefly<T>(handle: usize, action: impl FnOnce(&OpenFile) -> Option<T>) -> Option<T> {
+    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    action(number(handle).and_then(|number| table.get(number)?.as_deref())?)
+}
+
 /// Takes a file out of the table.
 pub(super) fn remove(handle: usize) -> Result<Arc<OpenFile>> {
     let file = get(handle)?;

@@ -122,7 +122,7 @@ fn arguments(mpi: &'static Mpi, access: Access, buffer: UserBuffer) -> (Position
 /// Carries an access out and waits for it.
 fn blocking(open: &OpenFile, access: Access, buffer: UserBuffer) -> Result<Status> {
     let file = &open.file;
-    if let Some(result) = quick(open, access, buffer) {
+    if let Some(result) = quick(open, access, buffer, usize::MAX) {
         return result;
     }
     if let Some(conversion) = open.conversion(access.write) {
@@ -138,13 +138,22 @@ fn blocking(open: &OpenFile, access: Access, buffer: UserBuffer) -> Result<Statu
 }
 
 /// One run of memory to or from one run of the file, with as little as possible in between.
-fn quick(open: &OpenFile, access: Access, buffer: UserBuffer) -> Option<Result<Status>> {
+#[inline]
+fn quick(
+    open: &OpenFile,
+    access: Access,
+    buffer: UserBuffer,
+    len_max: usize,
+) -> Option<Result<Status>> {
     let Ok(position) = access.place.position() else { return None };
     if access.collective || open.converts.load(Ordering::Acquire) || buffer.address.is_null() {
         return None;
     }
     let count = usize::try_from(buffer.count).ok()?;
     let len = datatype::run_bytes(buffer.datatype)?.checked_mul(count)?;
+    if len > len_max {
+        return None;
+    }
     let address = buffer.address.cast::<u8>();
     // SAFETY: the program has so many bytes at this address, which nobody else changes meanwhile;
     // they end inside the address space.
@@ -203,6 +212,9 @@ fn ending(open: &OpenFile, result: &Result<Status>) -> Ending {
     }
 }
 
+/// So many bytes take no longer than what keeps an open or close of another thread waiting anyway.
+const BRIEF_BYTES: usize = 64 << 10;
+
 /// A blocking read or write.
 ///
 /// # Safety
@@ -214,11 +226,18 @@ pub(super) unsafe fn transfer(
     buffer: UserBuffer,
     status: *mut c_void,
 ) -> c_int {
+    let brief = files::briefly(handle, |open| quick(open, access, buffer, BRIEF_BYTES));
+    if let Some(Ok(done)) = brief {
+        // SAFETY: passed on from the caller.
+        unsafe { set_status(mpi, status, done.bytes) };
+        return 0;
+    }
     let open = match files::get(handle) {
         Ok(open) => open,
         Err(error) => return errors::raise(mpi, None, &error),
     };
-    let ending = ending(&open, &blocking(&open, access, buffer));
+    let result = brief.unwrap_or_else(|| blocking(&open, access, buffer));
+    let ending = ending(&open, &result);
     // SAFETY: passed on from the caller.
     unsafe { set_status(mpi, status, ending.bytes) };
     ending.code

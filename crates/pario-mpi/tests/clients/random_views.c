@@ -10,7 +10,7 @@
  *
  *     random_views [seed [cases]]        (or PARIO_SEED)
  *
- * 500 cases unless told, 100 on more than two ranks: MPICH spins, and ranks outnumber cores here.
+ * 500 cases unless told.
  * Prints `SEED n` and `CHECKSUM hex` of the file: one seed gives one file, whatever wrote it.
  * `random_views seed cases first` runs from case `first` on, to look at one that failed.
  *
@@ -344,7 +344,7 @@ int main(int argc, char **argv) {
     client_start(&argc, &argv);
     quirks = quirks_of_library();
     seed = strtoull(argc > 1 ? argv[1] : from_environment ? from_environment : "1", NULL, 10);
-    int cases = argc > 2 ? atoi(argv[2]) : client_size <= 2 ? 500 : 100, first = argc > 3 ? atoi(argv[3]) : 0;
+    int cases = argc > 2 ? atoi(argv[2]) : 500, first = argc > 3 ? atoi(argv[3]) : 0;
     MPI_Offset *bases = calloc((size_t)cases + 1, sizeof *bases), base = 0;
     Random hints = {seed};
     if (client_rank == 0) printf("SEED %llu\n", (unsigned long long)seed);

@@ -213,12 +213,14 @@ impl File {
     /// Writes bytes on this rank alone, if that takes one storage call and nothing else: a quick
     /// way for libraries that offer files to others, such as MPI's. `None` if it takes more, or if
     /// something is wrong; nothing has happened then, and [`File::write`] serves or refuses it.
+    #[inline]
     pub fn write_run(&self, position: Position, bytes: &[u8]) -> Option<Result<Status>> {
         self.handle.straight(position, Run::Write(bytes))
     }
 
     /// Reads bytes on this rank alone, if that takes one storage call and nothing else; as
     /// [`File::write_run`].
+    #[inline]
     pub fn read_run(&self, position: Position, bytes: &mut [u8]) -> Option<Result<Status>> {
         self.handle.straight(position, Run::Read(bytes))
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::handle::Handle;
+use super::handle::{Handle, State};
 use super::pending::Done;
 use super::{Plan, Status};
 use crate::access::{Access, Buffer};
@@ -17,7 +17,7 @@ use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::inspect::{Circumstances, alone, together};
 use crate::exchange::{Job, Prepared};
-use crate::hints::{Hints, Strategy};
+use crate::hints::Hints;
 use crate::number::{narrow, wide};
 use crate::plan::{Direction, plain_writes_lock};
 use crate::request::{self, Kind, Position};
@@ -63,7 +63,7 @@ impl<'a> Run<'a> {
 
 /// Straight calls of fewer bytes are timed only once in [`TIMED_CALLS`], for all of them.
 const TIMED_BYTES: u64 = 16 << 10;
-const TIMED_CALLS: u64 = 16;
+const TIMED_CALLS: u32 = 64;
 
 impl Handle {
     /// Serves the call that most programs make most often: one run of memory from or to one run
@@ -82,9 +82,15 @@ impl Handle {
         let mut state = self.state();
         let view = &*state.view;
         let native = view.view.representation().form() == Form::Native;
-        if state.atomic || !native || !view.layout.is_contiguous() || len % view.etype_bytes != 0 {
+        if state.atomic || !native || !view.layout.is_contiguous() {
             return None;
         }
+        // Most views count bytes, and a division costs more than most of the rest.
+        let etypes = match view.etype_bytes {
+            1 => len,
+            etype if len.is_multiple_of(etype) => len / etype,
+            _ => return None,
+        };
         let place = match position {
             Position::At(position) => position,
             _ => state.pointer,
@@ -92,7 +98,7 @@ impl Handle {
         let start = place.checked_mul(view.etype_bytes)?;
         start.checked_add(len).filter(|end| *end <= view.layout.size())?;
         let offset = view.layout.lower().cast_unsigned() + start;
-        let behind = place + len / view.etype_bytes;
+        let behind = place + etypes;
         let careful =
             kind.direction == Direction::Write && plain_writes_lock(&state.hints, &self.facts);
         let _pass = match careful {
@@ -102,39 +108,32 @@ impl Handle {
         if position == Position::Individual {
             state.pointer = behind;
         }
-        let calls = state.statistics.total.rounds;
-        drop(state);
         // Looking at the clock takes as long as writing some bytes: short calls do it now and then.
         let timed_calls = match len >= TIMED_BYTES {
             true => 1,
-            false if calls.is_multiple_of(TIMED_CALLS) => u32::try_from(TIMED_CALLS).unwrap_or(1),
+            false if state.statistics.total.rounds.is_multiple_of(TIMED_CALLS.into()) => {
+                TIMED_CALLS
+            }
             false => 0,
         };
+        // Counted as if all went well, and corrected otherwise: that saves a lock.
+        let State { statistics, last_call, .. } = &mut *state;
+        *last_call = CallStatistics::straight(kind, len);
+        statistics.add_straight(kind, len);
+        drop(state);
         let began = (timed_calls > 0).then(Instant::now);
         let moved = match run {
             Run::Write(bytes) => self.storage.write_at(offset, bytes).map(|()| len),
             Run::Read(bytes) => self.storage.read_at(offset, bytes).map(wide),
         };
-        let storage = began.map_or(Duration::ZERO, |began| began.elapsed() * timed_calls);
         let moved_bytes = moved.as_ref().map_or_else(Error::moved, |&moved| moved);
-        let (writes, reads) = match kind.direction {
-            Direction::Write => ((1, moved_bytes), (0, 0)),
-            Direction::Read => ((0, 0), (1, moved_bytes)),
-        };
-        self.count(CallStatistics {
-            call: kind.name,
-            strategy: Strategy::Direct,
-            reason: "one run of bytes",
-            rounds: 1,
-            requested_bytes: len,
-            moved_bytes,
-            storage_writes: writes.0,
-            storage_written_bytes: writes.1,
-            storage_reads: reads.0,
-            storage_read_bytes: reads.1,
-            storage,
-            ..Default::default()
-        });
+        if began.is_some() || moved_bytes < len {
+            let storage = began.map_or(Duration::ZERO, |began| began.elapsed() * timed_calls);
+            let mut state = self.state();
+            let State { statistics, last_call, .. } = &mut *state;
+            statistics.correct(kind, len - moved_bytes, storage);
+            last_call.correct(kind, len - moved_bytes, storage);
+        }
         let explain =
             |error: Error| self.explain(error.at_offset(offset).after_moving(moved_bytes));
         Some(moved.map(Status::new).map_err(explain))

@@ -12,11 +12,15 @@ use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::hints::Strategy;
 use crate::number::wide;
+use crate::plan::Direction;
 use crate::request::Kind;
 
 mod summary;
 
 pub use summary::Summary;
+
+/// Why a call is served without a plan.
+const STRAIGHT: &str = "one run of bytes";
 
 /// What one rank did in one read or write.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -91,6 +95,38 @@ pub struct FileStatistics {
 }
 
 impl CallStatistics {
+    /// One run of bytes, moved by one storage call.
+    pub(crate) fn straight(kind: Kind, len: u64) -> CallStatistics {
+        let (writes, reads) = match kind.direction {
+            Direction::Write => (1, 0),
+            Direction::Read => (0, 1),
+        };
+        CallStatistics {
+            call: kind.name,
+            strategy: Strategy::Direct,
+            reason: STRAIGHT,
+            rounds: 1,
+            requested_bytes: len,
+            moved_bytes: len,
+            storage_writes: writes,
+            storage_written_bytes: len * writes,
+            storage_reads: reads,
+            storage_read_bytes: len * reads,
+            ..CallStatistics::default()
+        }
+    }
+
+    /// Takes back what did not move in a straight call, and adds the time it took.
+    pub(crate) fn correct(&mut self, kind: Kind, missing: u64, storage: Duration) {
+        let bytes = match kind.direction {
+            Direction::Write => &mut self.storage_written_bytes,
+            Direction::Read => &mut self.storage_read_bytes,
+        };
+        *bytes = bytes.saturating_sub(missing);
+        self.moved_bytes = self.moved_bytes.saturating_sub(missing);
+        self.storage += storage;
+    }
+
     /// The counts that add up over calls and over ranks.
     fn counts(&self) -> [u64; 10] {
         [
@@ -173,6 +209,12 @@ impl ServedCalls {
     }
 }
 
+/// Whether these are straight calls of a kind.
+fn is_straight(served: &ServedCalls, kind: Kind) -> bool {
+    // On this rank the texts are the very same ones.
+    std::ptr::eq(&*served.reason, STRAIGHT) && std::ptr::eq(&*served.call, kind.name)
+}
+
 impl FileStatistics {
     pub(crate) fn add(&mut self, call: &CallStatistics) {
         // Most often it is the very same text.
@@ -205,6 +247,37 @@ impl FileStatistics {
         }
         (total.call, total.strategy) = (call.call, call.strategy);
         (total.reason, total.planned) = (call.reason, call.planned);
+    }
+
+    /// Adds [`CallStatistics::straight`], without what is zero in it.
+    pub(crate) fn add_straight(&mut self, kind: Kind, len: u64) {
+        let straight = |one: &&mut ServedCalls| is_straight(one, kind);
+        let Some(served) = self.served.iter_mut().find(straight) else {
+            return self.add(&CallStatistics::straight(kind, len));
+        };
+        served.calls += 1;
+        served.requested_bytes += len;
+        served.moved_bytes += len;
+        let total = &mut self.total;
+        let (calls, bytes) = match kind.direction {
+            Direction::Write => (&mut total.storage_writes, &mut total.storage_written_bytes),
+            Direction::Read => (&mut total.storage_reads, &mut total.storage_read_bytes),
+        };
+        *calls += 1;
+        *bytes += len;
+        total.rounds += 1;
+        total.requested_bytes += len;
+        total.moved_bytes += len;
+        (total.call, total.strategy) = (kind.name, Strategy::Direct);
+        (total.reason, total.planned) = (STRAIGHT, false);
+    }
+
+    /// As [`CallStatistics::correct`], after the call was added.
+    pub(crate) fn correct(&mut self, kind: Kind, missing: u64, storage: Duration) {
+        self.total.correct(kind, missing, storage);
+        if let Some(served) = self.served.iter_mut().find(|one| is_straight(one, kind)) {
+            served.moved_bytes = served.moved_bytes.saturating_sub(missing);
+        }
     }
 
     /// Adds what another rank did.
