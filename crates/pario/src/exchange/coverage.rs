@@ -7,12 +7,30 @@ use std::ops::Range;
 
 use crate::access::memory::Parcel;
 use crate::datatype::cursor::Runs;
-use crate::number::narrow;
+use crate::number::{narrow, wide};
 
 /// Whether the parcels together name every byte of `file`.
 pub(super) fn is_complete(file: &Range<u64>, parcels: &[Parcel<'_>]) -> bool {
-    let len = narrow(file.end - file.start);
-    let mut named = vec![0u64; len.div_ceil(64)];
+    let count: u64 = named(file, parcels).iter().map(|word| u64::from(word.count_ones())).sum();
+    count == file.end - file.start
+}
+
+/// The runs of bytes of `file` that the parcels name, in ascending order.
+pub(super) fn runs(file: &Range<u64>, parcels: &[Parcel<'_>]) -> Vec<Range<u64>> {
+    let bits = named(file, parcels);
+    let end = narrow(file.end - file.start);
+    let mut runs = Vec::new();
+    let mut at = 0;
+    while let Some(start) = find(&bits, at..end, true) {
+        at = find(&bits, start..end, false).unwrap_or(end);
+        runs.push(file.start + wide(start)..file.start + wide(at));
+    }
+    runs
+}
+
+/// One bit for each byte of `file`.
+fn named(file: &Range<u64>, parcels: &[Parcel<'_>]) -> Vec<u64> {
+    let mut named = vec![0u64; narrow(file.end - file.start).div_ceil(64)];
     for parcel in parcels {
         let (layout, data) = parcel.access.place(parcel.positions.start);
         for (offset, run_len) in Runs::new(layout, data..data + parcel.len()) {
@@ -20,8 +38,23 @@ pub(super) fn is_complete(file: &Range<u64>, parcels: &[Parcel<'_>]) -> bool {
             set(&mut named, start..start + narrow(run_len));
         }
     }
-    let count: u64 = named.iter().map(|word| u64::from(word.count_ones())).sum();
-    narrow(count) == len
+    named
+}
+
+/// The first bit of a value in a range.
+fn find(bits: &[u64], range: Range<usize>, value: bool) -> Option<usize> {
+    let mut at = range.start;
+    while at < range.end {
+        let word = bits[at / 64] >> (at % 64);
+        let skipped = if value { word.trailing_zeros() } else { word.trailing_ones() };
+        let left = 64 - at % 64;
+        let skipped = narrow(u64::from(skipped)).min(left);
+        at += skipped;
+        if skipped < left {
+            return (at < range.end).then_some(at);
+        }
+    }
+    None
 }
 
 fn set(bits: &mut [u64], range: Range<usize>) {
@@ -40,6 +73,20 @@ mod tests {
     use super::*;
     use crate::access::Access;
     use crate::datatype::layout::Layout;
+
+    #[test]
+    fn runs_of_many_pieces_are_merged() {
+        let layout = Layout::block(0, 3).unwrap().repeated(100, 7).unwrap().shifted(50).unwrap();
+        let access = Access::new(&layout, 0, 300).unwrap();
+        let beside = layout.shifted(3).unwrap();
+        let beside = Access::new(&beside, 0, 300).unwrap();
+        let parcel = |access| Parcel { access, positions: Access::positions(access) };
+        let file = 50..50 + 99 * 7 + 6;
+        let found = runs(&file, &[parcel(&beside), parcel(&access)]);
+        assert_eq!(found, (0..100).map(|k| 50 + k * 7..56 + k * 7).collect::<Vec<_>>());
+        let whole = Access::new(&Layout::block(50, 699).unwrap(), 0, 699).unwrap();
+        assert_eq!(runs(&file, &[parcel(&whole)]), [50..749]);
+    }
 
     #[test]
     fn an_overlap_does_not_hide_a_hole() {

@@ -184,13 +184,17 @@ async fn complete(
     let rank = communicator.rank();
     let irregular = |announcement: &Announcement| announcement.access.is_none();
     if irregular(&announcements[index(rank)]) {
-        for domain in shuffled.domains().iter().filter(|domain| domain.aggregator != rank) {
-            let mut writer = Writer::default();
-            own.part(&own.within(&domain.file))?.write(&mut writer);
-            communicator.send(domain.aggregator, tag, Message::from(writer.bytes))?;
+        for domain in shuffled.domains() {
+            let holder = shuffled.holder(rank, domain);
+            if holder != rank {
+                let mut writer = Writer::default();
+                own.part(&own.within(&domain.file))?.write(&mut writer);
+                communicator.send(holder, tag, Message::from(writer.bytes))?;
+            }
         }
     }
-    let aggregates = shuffled.domain_of(rank).is_some();
+    let domain = shuffled.domain_of(rank);
+    let holds = |source| domain.is_some_and(|domain| shuffled.holder(source, domain) == rank);
     let nothing = own.part(&(own.positions().start..own.positions().start))?;
     let mut peers = Vec::with_capacity(announcements.len());
     for (peer, announcement) in announcements.into_iter().enumerate() {
@@ -198,7 +202,7 @@ async fn complete(
         peers.push(match announcement.access {
             _ if peer == rank => own.clone(),
             Some(access) => access,
-            None if aggregates => {
+            None if holds(peer) => {
                 let message = receive(communicator, peer, tag).await?;
                 Access::read(&mut Reader::new(&message.bytes))?
             }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `inspect` | the ranks tell each other what they ask for; everybody makes the same plan |
 //! | `shuffle` | rounds: bytes between the ranks and the aggregators' windows |
+//! | `relay` | bytes from partner to partner, in the phases of a round |
 //! | `window` | one aggregator's window: assembled, stored, fetched, handed out |
 //! | `independent` | a rank serves its own request |
 //! | `agree` | one outcome out of each rank's own |
@@ -27,6 +28,7 @@ pub(crate) mod agree;
 mod coverage;
 mod independent;
 pub(crate) mod inspect;
+mod relay;
 mod shuffle;
 mod window;
 

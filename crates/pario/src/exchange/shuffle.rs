@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::agree::{Report, reports};
+use super::relay::{Packet, Packets};
 use super::window::{Window, reach};
 use super::{Job, Outcome};
 use crate::access::memory::{ExposureGuard, Parcel};
@@ -22,15 +23,15 @@ use crate::comm::collective::{index, rank_of};
 use crate::comm::{Lane, Message, Tag, receive};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
-use crate::plan::two_phase::{Domain, Holes};
+use crate::plan::two_phase::{Domain, Holes, Route};
 use crate::plan::{Direction, Shuffled};
 use crate::statistics::CallStatistics;
 
 /// How many messages a rank may send to another before the first is answered.
 const ROUNDS_AHEAD: u32 = 2;
 
-const GOES_ON: u8 = 0;
-const GAVE_UP: u8 = 1;
+pub(super) const GOES_ON: u8 = 0;
+pub(super) const GAVE_UP: u8 = 1;
 
 /// Carries out all rounds; every rank returns the same error.
 pub(super) async fn run(
@@ -43,12 +44,18 @@ pub(super) async fn run(
     for round in 0..shuffled.rounds() {
         match job.prepared.direction {
             Direction::Write => {
-                shuffle.send_own(round).await?;
+                match shuffled.route() {
+                    Route::Direct => shuffle.send_own(round).await?,
+                    Route::Phases(butterfly) => shuffle.relay_forth(butterfly, round).await?,
+                }
                 shuffle.store_window(round).await?;
             }
             Direction::Read => {
                 shuffle.fetch_window(round).await?;
-                shuffle.receive_own(round).await?;
+                match shuffled.route() {
+                    Route::Direct => shuffle.receive_own(round).await?,
+                    Route::Phases(butterfly) => shuffle.relay_back(butterfly, round).await?,
+                }
             }
         }
     }
@@ -66,12 +73,14 @@ enum Way {
     /// The aggregator uses the rank's memory.
     Memory(Arc<Exposure>),
     Messages,
+    /// By other ranks; the bytes are among the packets.
+    Relayed,
 }
 
-struct Shuffle<'a> {
-    job: &'a Job<'a>,
-    shuffled: &'a Shuffled,
-    statistics: &'a mut CallStatistics,
+pub(super) struct Shuffle<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) shuffled: &'a Shuffled,
+    pub(super) statistics: &'a mut CallStatistics,
     /// This rank's window, if it is an aggregator, and the ways to the ranks it serves.
     window: Option<(&'a Domain, Window)>,
     ways: Vec<Way>,
@@ -79,8 +88,10 @@ struct Shuffle<'a> {
     exposure: Option<ExposureGuard>,
     /// Messages that a rank has not answered yet.
     unanswered: HashMap<u32, u32>,
+    /// Bytes that came, or go, in phases.
+    pub(super) packets: Packets,
     /// Whether this rank knows of a failure.
-    gave_up: bool,
+    pub(super) gave_up: bool,
 }
 
 impl<'a> Shuffle<'a> {
@@ -95,10 +106,12 @@ impl<'a> Shuffle<'a> {
         let rank = communicator.rank();
         let tag = Tag { call: job.call, lane: Lane::Data };
         // Several aggregators write to one buffer at once: then no byte may be named twice.
-        let exposable = job.refused.is_none()
+        let direct = shuffled.route() == Route::Direct;
+        let exposable = direct
+            && job.refused.is_none()
             && (job.prepared.direction == Direction::Write || job.buffer.is_sorted());
         let exposure = exposable.then(|| ExposureGuard::new(job.buffer.clone()));
-        for domain in shuffled.domains() {
+        for domain in shuffled.domains().iter().filter(|_| direct) {
             let to = domain.aggregator;
             let concerned = !job.prepared.own.within(&domain.file).is_empty();
             if to != rank && concerned && communicator.shares_memory(to) {
@@ -107,9 +120,10 @@ impl<'a> Shuffle<'a> {
             }
         }
         let domain = shuffled.domain_of(rank);
-        let mut ways = vec![Way::Messages; job.prepared.peers.len()];
+        let other = if direct { Way::Messages } else { Way::Relayed };
+        let mut ways = vec![other; job.prepared.peers.len()];
         ways[index(rank)] = Way::Own;
-        if let Some(domain) = domain {
+        if let Some(domain) = domain.filter(|_| direct) {
             for (peer, access) in job.prepared.peers.iter().enumerate() {
                 let from = rank_of(peer);
                 let concerned = !access.within(&domain.file).is_empty();
@@ -123,7 +137,18 @@ impl<'a> Shuffle<'a> {
         let window = domain.map(|domain| (domain, Window::new(domain, shuffled)));
         let unanswered = HashMap::new();
         let gave_up = job.refused.is_some();
-        Ok(Shuffle { job, shuffled, statistics, window, ways, exposure, unanswered, gave_up })
+        let packets = Packets::new();
+        Ok(Shuffle {
+            job,
+            shuffled,
+            statistics,
+            window,
+            ways,
+            exposure,
+            unanswered,
+            packets,
+            gave_up,
+        })
     }
 
     /// The aggregators to which this rank sends, or from which it receives, messages in a round,
@@ -154,9 +179,14 @@ impl<'a> Shuffle<'a> {
         if file.is_empty() {
             return (Vec::new(), Vec::new());
         }
+        let rank = self.job.communicator.rank();
         let parcel = |(peer, access): (usize, &'a crate::access::Access)| {
-            let positions = access.within(&file);
-            (!positions.is_empty()).then(|| (rank_of(peer), Parcel { access, positions }))
+            let source = rank_of(peer);
+            let positions = match self.shuffled.holder(source, domain) == rank {
+                true => access.within(&file),
+                false => 0..0,
+            };
+            (!positions.is_empty()).then(|| (source, Parcel { access, positions }))
         };
         self.job.prepared.peers.iter().enumerate().filter_map(parcel).unzip()
     }
@@ -195,6 +225,11 @@ impl<'a> Shuffle<'a> {
                 let protected = self.job.protect_rewrite(&file, self.statistics).await;
                 protected.map_err(|error| window.fail(error)).ok()
             }
+            Holes::Skipped if self.shuffled.is_careful() && !window.is_closed() => {
+                let file = reach(&parcels);
+                let protected = self.job.protect_write(&file, self.statistics).await;
+                protected.map_err(|error| window.fail(error)).ok()
+            }
             _ => None,
         };
         window.open_for_write(self.job, &parcels, self.statistics);
@@ -221,7 +256,20 @@ impl<'a> Shuffle<'a> {
             Way::Messages => Some(self.receive(rank, Lane::Data).await?),
             _ => None,
         };
-        let Some((_, window)) = &mut self.window else { return Ok(()) };
+        let Some((domain, window)) = &mut self.window else { return Ok(()) };
+        if let Way::Relayed = way {
+            match self.packets.remove(&(rank, domain.aggregator)) {
+                Some(packet) if wide(packet.bytes().len()) == parcel.len() => {
+                    if !window.is_closed() {
+                        window.contents().unpack(parcel.clone(), packet.bytes());
+                    }
+                }
+                // Whoever had to pass it on has given up.
+                _ if self.gave_up => window.close(),
+                _ => return Err(malformed()),
+            }
+            return Ok(());
+        }
         if let Some(bytes) = message {
             match payload(&bytes, parcel.len())? {
                 Some(payload) if !window.is_closed() => {
@@ -243,7 +291,7 @@ impl<'a> Shuffle<'a> {
                     return Err(self.who_left(rank, gone).await);
                 }
             }
-            Way::Messages => {}
+            Way::Messages | Way::Relayed => {}
         }
         Ok(())
     }
@@ -280,8 +328,14 @@ impl<'a> Shuffle<'a> {
         if matches!(way, Way::Messages) {
             self.wait_for_answers(rank, ROUNDS_AHEAD - 1).await?;
         }
-        let Some((_, window)) = &mut self.window else { return Ok(()) };
+        let Some((domain, window)) = &mut self.window else { return Ok(()) };
         match way {
+            Way::Relayed => {
+                let mut bytes = vec![0; narrow(parcel.len())];
+                window.contents().pack(parcel, &mut bytes);
+                self.gave_up |= window.error.is_some();
+                self.packets.insert((rank, domain.aggregator), Packet::new(bytes));
+            }
             Way::Own if self.job.refused.is_some() => {}
             Way::Own => self.job.buffer.take(&window.contents(), parcel),
             Way::Memory(exposure) => {
@@ -353,7 +407,8 @@ impl<'a> Shuffle<'a> {
         let (reached, error) = reports(communicator, self.job.call, report).await?;
         let own = &self.job.prepared.own;
         let done = |domain: &Domain| {
-            let end = reached[index(domain.aggregator)].min(domain.file.end);
+            let holder = self.shuffled.holder(communicator.rank(), domain);
+            let end = reached[index(holder)].min(domain.file.end);
             let positions = own.within(&(domain.file.start..end.max(domain.file.start)));
             positions.end - positions.start
         };
@@ -364,20 +419,20 @@ impl<'a> Shuffle<'a> {
         Ok(Outcome { moved, error })
     }
 
-    fn send(&mut self, to: u32, lane: Lane, bytes: Vec<u8>) -> Result<()> {
+    pub(super) fn send(&mut self, to: u32, lane: Lane, bytes: Vec<u8>) -> Result<()> {
         self.statistics.messages += 1;
         self.statistics.sent_bytes += wide(bytes.len());
         let tag = Tag { call: self.job.call, lane };
         self.job.communicator.send(to, tag, Message::from(bytes))
     }
 
-    async fn receive(&self, from: u32, lane: Lane) -> Result<Vec<u8>> {
+    pub(super) async fn receive(&self, from: u32, lane: Lane) -> Result<Vec<u8>> {
         let tag = Tag { call: self.job.call, lane };
         Ok(receive(self.job.communicator, from, tag).await?.bytes)
     }
 }
 
-fn malformed() -> Error {
+pub(super) fn malformed() -> Error {
     Error::new(ErrorClass::Intern, "a rank sent a malformed piece of data")
 }
 

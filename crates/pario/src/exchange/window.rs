@@ -13,7 +13,6 @@ use std::ops::Range;
 use super::coverage;
 use super::{Job, timed};
 use crate::access::memory::{FileWindow, Parcel};
-use crate::datatype::cursor::Runs;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 use crate::plan::Shuffled;
@@ -133,22 +132,21 @@ impl Window {
         written.map_err(|error| error.at_offset(file.start))
     }
 
-    /// Stores the pieces one by one: for holes that cannot be read or
-    /// locked. Pieces of several
-    /// ranks are not in order, so that after a failure nothing of the window counts as done.
+    /// Stores the pieces without the holes between them, each run of bytes by one access, in
+    /// ascending order: for holes that cannot be read or locked, or that are others'.
     fn write_pieces(
         &self,
         job: &Job<'_>,
         parcels: &[Parcel<'_>],
         statistics: &mut CallStatistics,
     ) -> Result<()> {
-        for parcel in parcels {
-            let (layout, data) = parcel.access.place(parcel.positions.start);
-            for (offset, len) in Runs::new(layout, data..data + parcel.len()) {
-                let offset = offset.cast_unsigned();
-                let written = self.write(job, offset..offset + len, statistics);
-                written.map_err(|error| error.after_moving(0))?;
-            }
+        for run in coverage::runs(&self.file, parcels) {
+            let before = run.start - self.file.start;
+            let written = self.write(job, run, statistics);
+            written.map_err(|error| {
+                let moved = before + error.moved();
+                error.after_moving(moved)
+            })?;
         }
         Ok(())
     }

@@ -31,6 +31,8 @@ pub enum Strategy {
     TwoPhase,
     /// Everything through one rank.
     Gather,
+    /// Exchanges between partners in phases, then each rank stores what it has.
+    MultiPhase,
 }
 
 impl Strategy {
@@ -42,7 +44,7 @@ impl Strategy {
         ("sieve", Some(Strategy::Sieve)),
         ("two-phase", Some(Strategy::TwoPhase)),
         ("gather", Some(Strategy::Gather)),
-        ("multi-phase", None),
+        ("multi-phase", Some(Strategy::MultiPhase)),
         ("inspector-executor", None),
         ("node", None),
         ("block", None),
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn every_strategy_is_read_back_from_its_name() {
         assert_eq!(Strategy::all().next(), Some(Strategy::Auto));
-        assert_eq!(Strategy::all().count(), 6);
+        assert_eq!(Strategy::all().count(), 7);
         for strategy in Strategy::all() {
             assert_eq!(strategy.to_string().parse::<Strategy>().unwrap(), strategy);
         }
@@ -152,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_strategy_of_a_later_version_is_refused_with_a_reason() {
-        for name in ["multi-phase", "inspector-executor", "node", "block"] {
+        for name in ["inspector-executor", "node", "block"] {
             let error = name.parse::<Strategy>().unwrap_err();
             assert_eq!(error.class(), ErrorClass::InfoValue);
             assert!(error.to_string().contains("not available"), "{error}");

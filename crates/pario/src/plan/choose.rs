@@ -19,7 +19,8 @@ const SPARSE: u64 = 16;
 /// The strategy, and why.
 pub(super) fn choose(planning: &Planning<'_>) -> (Strategy, &'static str) {
     let wanted = planning.hints.strategy;
-    let needs_order = matches!(wanted, Strategy::TwoPhase | Strategy::Gather | Strategy::Sieve);
+    let shuffled = matches!(wanted, Strategy::TwoPhase | Strategy::Gather | Strategy::MultiPhase);
+    let needs_order = shuffled || wanted == Strategy::Sieve;
     if planning.atomic && planning.collective {
         return (independent(planning), "atomic mode serialises whole requests");
     }
@@ -29,10 +30,10 @@ pub(super) fn choose(planning: &Planning<'_>) -> (Strategy, &'static str) {
     match wanted {
         Strategy::Auto if planning.collective => collective(planning),
         Strategy::Auto => (independent(planning), "the rule for independent requests"),
-        Strategy::TwoPhase | Strategy::Gather if !planning.collective => {
+        _ if shuffled && !planning.collective => {
             (independent(planning), "an independent request has no partners")
         }
-        Strategy::TwoPhase | Strategy::Gather if too_many_rounds(planning) => {
+        _ if shuffled && too_many_rounds(planning) => {
             (Strategy::List, "the touched range needs too many rounds")
         }
         Strategy::Sieve if !may_sieve(planning) => {

@@ -9,6 +9,7 @@
 //! | `choose` | which strategy serves a request; the rule behind `auto` |
 //! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
 //! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
+//! | `phased` | `multi-phase`: bytes reach their domains by exchanges between partners |
 //!
 //! Plans are lazy: the number of rounds is known, a round is computed when it is reached.
 
@@ -19,9 +20,11 @@ use crate::hints::{Hints, Strategy, Switch};
 
 mod choose;
 pub(crate) mod independent;
+mod phased;
 pub(crate) mod two_phase;
 
 pub(crate) use independent::Independent;
+pub(crate) use phased::Butterfly;
 pub(crate) use two_phase::Shuffled;
 
 /// Which way the bytes go.
@@ -132,6 +135,7 @@ impl Plan {
         let steps = match strategy {
             Strategy::TwoPhase => Steps::Shuffled(two_phase::two_phase(planning)),
             Strategy::Gather => Steps::Shuffled(two_phase::gather(planning)),
+            Strategy::MultiPhase => Steps::Shuffled(phased::multi_phase(planning)),
             other => Steps::Independent(independent::steps(other, planning)),
         };
         Plan { strategy, reason, steps }

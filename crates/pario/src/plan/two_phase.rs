@@ -14,7 +14,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{FileFacts, Planning};
+use super::{Butterfly, FileFacts, Planning};
 use crate::comm::collective::{index, rank_of};
 use crate::number::{narrow, wide};
 
@@ -24,7 +24,7 @@ pub(super) const ROUNDS_MAX: u64 = 1 << 20;
 /// assembled and stored.
 const CACHED_WINDOW_BYTES: u64 = 1 << 20;
 
-/// The part of the file that one aggregator owns.
+/// The part of the file that one aggregator owns, or the ranks of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Domain {
     pub(crate) aggregator: u32,
@@ -38,6 +38,18 @@ pub(crate) struct Shuffled {
     window_bytes: u64,
     rounds: u64,
     holes: Holes,
+    /// Whether others may rewrite bytes meanwhile, so that plain writes need protection too.
+    careful: bool,
+    route: Route,
+}
+
+/// How bytes get from the ranks to the domains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// Straight from each rank to each aggregator.
+    Direct,
+    /// From partner to partner; a domain's aggregator is a class of ranks.
+    Phases(Butterfly),
 }
 
 /// What becomes of the bytes of a window that nobody writes.
@@ -63,15 +75,15 @@ impl Holes {
 }
 
 pub(super) fn two_phase(planning: &Planning<'_>) -> Shuffled {
-    Shuffled::new(planning, &aggregators(planning))
+    Shuffled::new(planning, &aggregators(planning), Route::Direct)
 }
 
 pub(super) fn gather(planning: &Planning<'_>) -> Shuffled {
-    Shuffled::new(planning, &[0])
+    Shuffled::new(planning, &[0], Route::Direct)
 }
 
 impl Shuffled {
-    fn new(planning: &Planning<'_>, aggregators: &[u32]) -> Shuffled {
+    pub(super) fn new(planning: &Planning<'_>, aggregators: &[u32], route: Route) -> Shuffled {
         let busy = || planning.requests.iter().filter(|request| request.len > 0);
         let start = busy().map(|request| request.reach.start).min().unwrap_or(0);
         let end = busy().map(|request| request.reach.end).max().unwrap_or(0);
@@ -83,7 +95,8 @@ impl Shuffled {
             false => buffer,
         };
         let holes = Holes::new(planning);
-        let mut shuffled = Shuffled { domains, window_bytes, rounds: 0, holes };
+        let careful = planning.others_write() && planning.somebody_rewrites();
+        let mut shuffled = Shuffled { domains, window_bytes, rounds: 0, holes, careful, route };
         let windows = |domain| shuffled.windows(domain);
         shuffled.rounds = shuffled.domains.iter().map(windows).max().unwrap_or(0);
         shuffled
@@ -97,13 +110,38 @@ impl Shuffled {
         self.holes
     }
 
+    pub(super) fn set_holes(&mut self, holes: Holes) {
+        self.holes = holes;
+    }
+
+    /// Whether writes that carry no bytes of others need protection from those that do.
+    pub(crate) fn is_careful(&self) -> bool {
+        self.careful
+    }
+
+    pub(crate) fn route(&self) -> Route {
+        self.route
+    }
+
+    /// The rank that stores a source's bytes of a domain.
+    pub(crate) fn holder(&self, source: u32, domain: &Domain) -> u32 {
+        match self.route {
+            Route::Direct => domain.aggregator,
+            Route::Phases(butterfly) => butterfly.holder(source, domain.aggregator),
+        }
+    }
+
     pub(crate) fn domains(&self) -> &[Domain] {
         &self.domains
     }
 
     /// The domain that a rank owns.
     pub(crate) fn domain_of(&self, rank: u32) -> Option<&Domain> {
-        self.domains.iter().find(|domain| domain.aggregator == rank)
+        let aggregator = match self.route {
+            Route::Direct => rank,
+            Route::Phases(butterfly) => butterfly.class(rank),
+        };
+        self.domains.iter().find(|domain| domain.aggregator == aggregator)
     }
 
     /// Largest window of any round.

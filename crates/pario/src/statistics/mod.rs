@@ -64,6 +64,8 @@ pub struct CallStatistics {
     pub exchange: Duration,
     /// Time in storage calls.
     pub storage: Duration,
+    /// Time in each phase of a multi-phase exchange, a part of the time in the shuffle.
+    pub phases: Vec<Duration>,
 }
 
 /// Calls of one kind that one strategy served for one reason.
@@ -114,6 +116,15 @@ impl CallStatistics {
             storage_read_bytes: len * reads,
             ..CallStatistics::default()
         }
+    }
+
+    /// Adds to the time in a phase.
+    pub(crate) fn add_phase(&mut self, phase: u32, time: Duration) {
+        let phase = usize::try_from(phase).unwrap_or(0);
+        if self.phases.len() <= phase {
+            self.phases.resize(phase + 1, Duration::ZERO);
+        }
+        self.phases[phase] += time;
     }
 
     /// Takes back what did not move in a straight call, and adds the time it took.
@@ -242,6 +253,9 @@ impl FileStatistics {
         let total = &mut self.total;
         total.add_counts(call);
         total.rounds += call.rounds;
+        for (phase, &time) in (0..).zip(&call.phases) {
+            total.add_phase(phase, time);
+        }
         for (sum, one) in total.times_mut().into_iter().zip(call.times()) {
             *sum += one;
         }
