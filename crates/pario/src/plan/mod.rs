@@ -9,6 +9,7 @@
 //! | `choose` | which strategy serves a request; the rule behind `auto` |
 //! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
 //! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
+//! | `butterfly` | who exchanges with whom in several phases, and who gets which part of the file |
 //!
 //! Plans are lazy: the number of rounds is known, a round is computed when it is reached.
 
@@ -17,6 +18,7 @@ use std::ops::Range;
 
 use crate::hints::{Hints, Strategy, Switch};
 
+pub(crate) mod butterfly;
 mod choose;
 pub(crate) mod independent;
 pub(crate) mod two_phase;
