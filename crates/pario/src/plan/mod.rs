@@ -10,6 +10,7 @@
 //! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
 //! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
 //! | `butterfly` | who exchanges with whom in several phases, and who gets which part of the file |
+//! | `inspector` | what they exchange, as paper 002 computes it once for many writes |
 //!
 //! Plans are lazy: the number of rounds is known, a round is computed when it is reached.
 
@@ -21,6 +22,7 @@ use crate::hints::{Hints, Strategy, Switch};
 pub(crate) mod butterfly;
 mod choose;
 pub(crate) mod independent;
+pub(crate) mod inspector;
 pub(crate) mod two_phase;
 
 pub(crate) use independent::Independent;
