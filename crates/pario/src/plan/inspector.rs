@@ -16,14 +16,14 @@
 //!
 //! Hazard: the paper halves *lists* of entries, not the file. What a rank packs is its part of the
 //! file only if the halves agree, see [`halves_follow_file`]; a block-cyclic distribution must have
-//! a multiple of the number of ranks as its number of blocks on each rank. (Figures 13 and 14 name
-//! eight blocks on sixteen ranks, which does not come out in order.) The paper needs a power of
-//! two of ranks and equal, even shares as well. An executor that divides the file instead, by the
-//! ranges of `butterfly`, needs none of that, and sends the same where the paper applies.
+//! a multiple of the number of ranks as its number of blocks on each rank. (Figure 13 names eight
+//! blocks with 16 ranks; if each rank has eight, the file is not in order.) The paper needs a power
+//! of two of ranks and equal, even shares as well. An executor that divides the file instead, by
+//! the ranges of `butterfly`, needs none of that, and sends the same where the paper applies.
 //!
 //! Cost: `regular` takes time in the number of ranks. `general` has a list of a rank's entries and
-//! sorts it in each phase. The results of both have as many tuples as there are sources and, if
-//! the distribution is regular, do not grow with the number of entries.
+//! sorts it in each phase. Where the distribution is regular, a datatype has at most as many tuples
+//! as there are sources, however many entries there are; otherwise up to one for each entry.
 
 #![allow(dead_code, unused_imports, reason = "the executor of phases is not there yet")]
 
