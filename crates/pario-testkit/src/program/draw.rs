@@ -86,8 +86,17 @@ fn opening(program: &mut Program, random: &mut Xoshiro256PlusPlus) {
 /// Hints, mostly nasty ones.
 fn hints(random: &mut Xoshiro256PlusPlus) -> Vec<(String, String)> {
     let switches = ["automatic", "enable", "disable"];
-    let strategies =
-        ["auto", "direct", "list", "sieve", "two-phase", "gather", "multi-phase", "multi-phase"];
+    let strategies = [
+        "auto",
+        "direct",
+        "list",
+        "sieve",
+        "two-phase",
+        "gather",
+        "multi-phase",
+        "multi-phase",
+        "inspector-executor",
+    ];
     let mut hints = Vec::new();
     let mut give = |key: &str, value: String| hints.push((key.to_string(), value));
     let mut some = |times: u32| random.random_ratio(1, times);

@@ -18,7 +18,7 @@ use super::shuffle::{GAVE_UP, GOES_ON, Shuffle, malformed};
 use crate::comm::Lane;
 use crate::error::Result;
 use crate::number::{narrow, wide};
-use crate::plan::Butterfly;
+use crate::plan::Phases;
 
 /// Bytes of a length in a message.
 const LEN_BYTES: usize = 8;
@@ -31,9 +31,13 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    pub(super) fn new(bytes: Vec<u8>) -> Packet {
-        let place = 0..bytes.len();
-        Packet { message: Arc::new(bytes), place }
+    /// Room for so many more bytes at the end of a packet that is being made.
+    pub(super) fn grow(&mut self, len: usize) -> &mut [u8] {
+        let at = self.place.end;
+        self.place.end += len;
+        let bytes = Arc::make_mut(&mut self.message);
+        bytes.resize(at + len, 0);
+        bytes.get_mut(at..).unwrap_or_default()
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -48,9 +52,9 @@ pub(super) type Packets = HashMap<(u32, u32), Packet>;
 type Key = (u32, u32);
 
 /// The packets of a message from one rank to another, in the order in which they stand in it.
-fn keys(butterfly: Butterfly, from: u32, to: u32, phase: u32) -> Vec<Key> {
-    let sources = butterfly.sources(from, phase);
-    let classes: Vec<u32> = butterfly.classes_of(to, phase + 1).collect();
+fn keys(phases: Phases, from: u32, to: u32, phase: u32) -> Vec<Key> {
+    let sources = phases.sources(from, phase);
+    let classes: Vec<u32> = phases.classes_of(to, phase + 1).collect();
     sources.iter().flat_map(|&source| classes.iter().map(move |&class| (source, class))).collect()
 }
 
@@ -78,22 +82,22 @@ fn unpack(bytes: Vec<u8>, keys: &[Key], packets: &mut Packets) -> Result<u8> {
 
 impl Shuffle<'_> {
     /// Write: brings the packets of this round to the ranks that store them.
-    pub(super) async fn relay_forth(&mut self, butterfly: Butterfly, round: u64) -> Result<()> {
+    pub(super) async fn relay_forth(&mut self, phases: Phases, round: u64) -> Result<()> {
         self.packets.clear();
         let rank = self.job.communicator.rank();
-        for phase in 0..butterfly.phases {
+        for phase in 0..phases.count {
             let began = Instant::now();
-            if let Some(to) = butterfly.target(rank, phase) {
-                let keys = keys(butterfly, rank, to, phase);
+            if let Some(to) = phases.target(rank, phase) {
+                let keys = keys(phases, rank, to, phase);
                 let message = match self.gave_up {
                     true => vec![GAVE_UP],
                     false => self.pack(&keys, round),
                 };
                 self.send(to, Lane::Data, message)?;
             }
-            for from in butterfly.senders(rank, phase) {
+            for from in phases.senders(rank, phase) {
                 let bytes = self.receive(from, Lane::Data).await?;
-                let keys = keys(butterfly, from, rank, phase);
+                let keys = keys(phases, from, rank, phase);
                 self.gave_up |= unpack(bytes, &keys, &mut self.packets)? == GAVE_UP;
             }
             self.statistics.add_phase(phase, began.elapsed());
@@ -143,24 +147,24 @@ impl Shuffle<'_> {
         let mut domains = self.shuffled.domains().iter();
         let domain = domains.find(|domain| domain.aggregator == class);
         domain.map_or(0..0, |domain| {
-            self.job.prepared.own.within(&self.shuffled.window(domain, round))
+            self.job.prepared.own.within(&self.shuffled.exchanged(domain, round))
         })
     }
 
     /// Read: brings the packets of this round from the ranks that fetched them to those that asked
     /// for them. A rank that has given up still passes on what it gets.
-    pub(super) async fn relay_back(&mut self, butterfly: Butterfly, round: u64) -> Result<()> {
+    pub(super) async fn relay_back(&mut self, phases: Phases, round: u64) -> Result<()> {
         let rank = self.job.communicator.rank();
-        for phase in (0..butterfly.phases).rev() {
+        for phase in (0..phases.count).rev() {
             let began = Instant::now();
-            for to in butterfly.senders(rank, phase) {
-                let keys = keys(butterfly, to, rank, phase);
+            for to in phases.senders(rank, phase) {
+                let keys = keys(phases, to, rank, phase);
                 let message = self.pack_back(&keys);
                 self.send(to, Lane::Data, message)?;
             }
-            if let Some(from) = butterfly.target(rank, phase) {
+            if let Some(from) = phases.target(rank, phase) {
                 let bytes = self.receive(from, Lane::Data).await?;
-                let keys = keys(butterfly, rank, from, phase);
+                let keys = keys(phases, rank, from, phase);
                 self.gave_up |= unpack(bytes, &keys, &mut self.packets)? == GAVE_UP;
             }
             self.statistics.add_phase(phase, began.elapsed());

@@ -33,6 +33,8 @@ pub enum Strategy {
     Gather,
     /// Exchanges between partners in phases, then each rank stores what it has.
     MultiPhase,
+    /// The same phases once for all rounds, with a plan that is kept for the next equal call.
+    InspectorExecutor,
 }
 
 impl Strategy {
@@ -45,7 +47,7 @@ impl Strategy {
         ("two-phase", Some(Strategy::TwoPhase)),
         ("gather", Some(Strategy::Gather)),
         ("multi-phase", Some(Strategy::MultiPhase)),
-        ("inspector-executor", None),
+        ("inspector-executor", Some(Strategy::InspectorExecutor)),
         ("node", None),
         ("block", None),
     ];
@@ -146,7 +148,7 @@ mod tests {
     #[test]
     fn every_strategy_is_read_back_from_its_name() {
         assert_eq!(Strategy::all().next(), Some(Strategy::Auto));
-        assert_eq!(Strategy::all().count(), 7);
+        assert_eq!(Strategy::all().count(), 8);
         for strategy in Strategy::all() {
             assert_eq!(strategy.to_string().parse::<Strategy>().unwrap(), strategy);
         }
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_strategy_of_a_later_version_is_refused_with_a_reason() {
-        for name in ["inspector-executor", "node", "block"] {
+        for name in ["node", "block"] {
             let error = name.parse::<Strategy>().unwrap_err();
             assert_eq!(error.class(), ErrorClass::InfoValue);
             assert!(error.to_string().contains("not available"), "{error}");

@@ -19,7 +19,11 @@ const SPARSE: u64 = 16;
 /// The strategy, and why.
 pub(super) fn choose(planning: &Planning<'_>) -> (Strategy, &'static str) {
     let wanted = planning.hints.strategy;
-    let shuffled = matches!(wanted, Strategy::TwoPhase | Strategy::Gather | Strategy::MultiPhase);
+    let shuffled = match wanted {
+        Strategy::TwoPhase | Strategy::Gather => true,
+        Strategy::MultiPhase | Strategy::InspectorExecutor => true,
+        Strategy::Auto | Strategy::Direct | Strategy::List | Strategy::Sieve => false,
+    };
     let needs_order = shuffled || wanted == Strategy::Sieve;
     if planning.atomic && planning.collective {
         return (independent(planning), "atomic mode serialises whole requests");

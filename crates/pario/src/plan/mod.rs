@@ -10,6 +10,8 @@
 //! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
 //! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
 //! | `phased` | `multi-phase`: bytes reach their domains by exchanges between partners |
+//! | `butterfly` | who exchanges with whom in several phases, and who gets which part of the file |
+//! | `inspector` | what they exchange, as paper 002 computes it once for many writes |
 //!
 //! Plans are lazy: the number of rounds is known, a round is computed when it is reached.
 
@@ -18,13 +20,15 @@ use std::ops::Range;
 
 use crate::hints::{Hints, Strategy, Switch};
 
+pub(crate) mod butterfly;
 mod choose;
 pub(crate) mod independent;
+pub(crate) mod inspector;
 mod phased;
 pub(crate) mod two_phase;
 
 pub(crate) use independent::Independent;
-pub(crate) use phased::Butterfly;
+pub(crate) use phased::Phases;
 pub(crate) use two_phase::Shuffled;
 
 /// Which way the bytes go.
@@ -136,6 +140,7 @@ impl Plan {
             Strategy::TwoPhase => Steps::Shuffled(two_phase::two_phase(planning)),
             Strategy::Gather => Steps::Shuffled(two_phase::gather(planning)),
             Strategy::MultiPhase => Steps::Shuffled(phased::multi_phase(planning)),
+            Strategy::InspectorExecutor => Steps::Shuffled(phased::inspector_executor(planning)),
             other => Steps::Independent(independent::steps(other, planning)),
         };
         Plan { strategy, reason, steps }

@@ -15,101 +15,82 @@
 //! most ceil(log2 P) others (one or two more where partners are missing), never to all.
 
 use super::Planning;
+use super::butterfly::Butterfly;
 use super::two_phase::{Holes, Route, Shuffled};
 
-/// Who exchanges with whom.
+/// The phases of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Butterfly {
-    pub(crate) ranks: u32,
-    pub(crate) phases: u32,
+pub(crate) struct Phases {
+    butterfly: Butterfly,
+    ranks: u32,
+    pub(crate) count: u32,
 }
 
-impl Butterfly {
-    /// An exchange of at most so many phases; all that make sense, if none are given.
-    pub(crate) fn new(ranks: u32, phases: Option<u32>) -> Butterfly {
-        let all = ranks.max(1).next_power_of_two().ilog2();
-        Butterfly { ranks, phases: phases.map_or(all, |phases| phases.min(all)) }
+impl Phases {
+    /// So many phases, but no more than make sense; all of these, if no number is given.
+    pub(crate) fn new(ranks: u32, wanted: Option<u32>) -> Phases {
+        let ranks = ranks.max(1);
+        let butterfly = Butterfly::new(ranks);
+        let all = butterfly.phases();
+        Phases { butterfly, ranks, count: wanted.map_or(all, |wanted| wanted.min(all)) }
     }
 
     /// Whether each domain is one rank's alone at the end.
     pub(crate) fn is_complete(self) -> bool {
-        1 << self.phases >= self.ranks
+        self.count == self.butterfly.phases()
     }
 
-    /// The class of a rank: its domain is that of the class.
+    /// The class of a rank at the end: its domain is that of the class.
     pub(crate) fn class(self, rank: u32) -> u32 {
-        rank & ((1 << self.phases) - 1)
+        self.butterfly.class(rank, self.count)
     }
 
-    /// All classes in the order of their domains.
-    pub(crate) fn classes(self) -> Vec<u32> {
-        let reversed = |class: u32| match self.phases {
-            0 => 0,
-            phases => class.reverse_bits() >> (32 - phases),
-        };
-        (0..1 << self.phases).map(reversed).filter(|&class| class < self.ranks).collect()
-    }
-
-    /// Where a packet for a class goes in a phase from the rank that has it.
-    pub(crate) fn next(self, rank: u32, phase: u32, class: u32) -> u32 {
-        let bit = 1 << phase;
-        match (rank & bit == class & bit, rank ^ bit < self.ranks) {
-            (true, _) => rank,
-            (false, true) => rank ^ bit,
-            // The partner would have this bit set; the rank before it in its class exists, since
-            // the class does.
-            (false, false) => rank - bit,
-        }
-    }
-
-    /// The rank that has a source's packet for a class after all phases.
+    /// The rank that has a source's packet for a class at the end.
     pub(crate) fn holder(self, source: u32, class: u32) -> u32 {
-        (0..self.phases).fold(source, |rank, phase| self.next(rank, phase, class))
+        self.butterfly.holder(source, class, self.count)
     }
 
     /// The ranks that send to a rank in a phase.
     pub(crate) fn senders(self, rank: u32, phase: u32) -> Vec<u32> {
-        let bit = 1 << phase;
-        let candidates = [rank.checked_sub(bit), rank.checked_add(bit)];
-        let sends = |&from: &u32| {
-            from < self.ranks && from & bit != rank & bit && self.next(from, phase, rank) == rank
-        };
-        candidates.into_iter().flatten().filter(sends).collect()
+        self.butterfly.senders(rank, phase)
     }
 
-    /// The rank to which a rank sends in a phase, if there is a class for it.
+    /// The rank to which a rank sends in a phase, if there is a class for what it would send.
     pub(crate) fn target(self, rank: u32, phase: u32) -> Option<u32> {
-        let wanted = (rank ^ (1 << phase)) & ((2 << phase) - 1);
-        (wanted < self.ranks).then(|| self.next(rank, phase, wanted))
+        let wanted = self.butterfly.class(rank ^ (1 << phase), phase + 1);
+        (wanted < self.ranks).then(|| self.butterfly.next(rank, phase, wanted))
     }
 
-    /// The sources whose packets a rank has after some phases, in ascending order.
-    pub(crate) fn sources(self, rank: u32, phases: u32) -> Vec<u32> {
-        let mut sources = vec![rank];
-        for phase in 0..phases {
-            // Those of a sender in this phase are what it had before it.
-            for from in self.senders(rank, phase) {
-                sources.extend(self.sources(from, phase));
-            }
-        }
-        sources.sort_unstable();
-        sources.dedup();
-        sources
+    /// The sources whose packets a rank has before a phase, in ascending order.
+    pub(crate) fn sources(self, rank: u32, phase: u32) -> Vec<u32> {
+        self.butterfly.sources(rank, phase)
     }
 
     /// The classes for which a rank may have packets before a phase, in ascending order.
     pub(crate) fn classes_of(self, rank: u32, phase: u32) -> impl Iterator<Item = u32> {
-        let step = 1 << phase;
-        let last = (1u32 << self.phases).min(self.ranks);
-        (rank & (step - 1)..last).step_by(usize::try_from(step).unwrap_or(1))
+        let first = self.butterfly.class(rank, phase);
+        let last = self.butterfly.class_count(self.count);
+        (first..last).step_by(1 << phase)
     }
 }
 
+fn ranks(planning: &Planning<'_>) -> u32 {
+    u32::try_from(planning.file.nodes.len()).unwrap_or(u32::MAX)
+}
+
+/// Inspector-executor collective I/O (paper 002): all phases, once for all rounds. What a rank
+/// passes on takes memory then, as much as equation 2 of the paper says.
+pub(super) fn inspector_executor(planning: &Planning<'_>) -> Shuffled {
+    let phases = Phases::new(ranks(planning), None);
+    let classes = phases.butterfly.classes(phases.count);
+    Shuffled::new(planning, &classes, Route::PhasesOnce(phases))
+}
+
 pub(super) fn multi_phase(planning: &Planning<'_>) -> Shuffled {
-    let ranks = u32::try_from(planning.file.nodes.len()).unwrap_or(u32::MAX);
-    let butterfly = Butterfly::new(ranks, planning.hints.phases);
-    let mut shuffled = Shuffled::new(planning, &butterfly.classes(), Route::Phases(butterfly));
-    if !butterfly.is_complete() {
+    let phases = Phases::new(ranks(planning), planning.hints.phases);
+    let classes = phases.butterfly.classes(phases.count);
+    let mut shuffled = Shuffled::new(planning, &classes, Route::Phases(phases));
+    if !phases.is_complete() {
         // Several ranks write to one window.
         shuffled.set_holes(Holes::Skipped);
     }
@@ -120,57 +101,33 @@ pub(super) fn multi_phase(planning: &Planning<'_>) -> Shuffled {
 mod tests {
     use super::*;
 
-    /// Figure 5 of paper 000 and Table 2 of paper 002.
+    /// What a message has, its sender and its receiver must agree on.
     #[test]
-    fn partners_are_those_of_the_papers() {
-        let eight = Butterfly::new(8, None);
-        let pairs = |phase| -> Vec<(u32, u32)> {
-            let pair = |rank| (rank, eight.target(rank, phase).unwrap());
-            (0..8).map(pair).filter(|(one, other)| one < other).collect()
-        };
-        assert_eq!(pairs(0), [(0, 1), (2, 3), (4, 5), (6, 7)]);
-        assert_eq!(pairs(1), [(0, 2), (1, 3), (4, 6), (5, 7)]);
-        assert_eq!(pairs(2), [(0, 4), (1, 5), (2, 6), (3, 7)]);
-    }
-
-    /// Table 4 of paper 002: ranks 0, 2, 1, 3 hold the quarters of the file in this order.
-    #[test]
-    fn domains_are_in_the_order_of_reversed_bits() {
-        assert_eq!(Butterfly::new(4, None).classes(), [0, 2, 1, 3]);
-        assert_eq!(Butterfly::new(8, None).classes(), [0, 4, 2, 6, 1, 5, 3, 7]);
-        assert_eq!(Butterfly::new(8, Some(1)).classes(), [0, 1]);
-        assert_eq!(Butterfly::new(5, None).classes(), [0, 4, 2, 1, 3]);
-        assert_eq!(Butterfly::new(5, Some(0)).classes(), [0]);
-    }
-
-    #[test]
-    fn every_packet_reaches_a_rank_of_its_class_as_sender_and_receiver_expect() {
+    fn every_packet_is_where_both_sides_expect_it() {
         for ranks in 1..=40 {
-            for phases in 0..=6 {
-                let butterfly = Butterfly::new(ranks, Some(phases));
+            for wanted in 0..=6 {
+                let phases = Phases::new(ranks, Some(wanted));
                 for source in 0..ranks {
-                    for class in butterfly.classes() {
+                    for class in phases.butterfly.classes(phases.count) {
                         let mut rank = source;
-                        for phase in 0..butterfly.phases {
-                            assert!(butterfly.sources(rank, phase).contains(&source));
-                            assert!(butterfly.classes_of(rank, phase).any(|one| one == class));
-                            let next = butterfly.next(rank, phase, class);
-                            assert!(next < ranks);
+                        for phase in 0..phases.count {
+                            assert!(phases.sources(rank, phase).contains(&source));
+                            assert!(phases.classes_of(rank, phase).any(|one| one == class));
+                            let next = phases.butterfly.next(rank, phase, class);
                             if next != rank {
-                                assert_eq!(butterfly.target(rank, phase), Some(next));
-                                assert!(butterfly.senders(next, phase).contains(&rank));
+                                assert_eq!(phases.target(rank, phase), Some(next));
+                                assert!(phases.senders(next, phase).contains(&rank));
                             }
                             rank = next;
                         }
-                        assert_eq!(butterfly.class(rank), class);
-                        assert_eq!(butterfly.holder(source, class), rank);
-                        assert!(butterfly.sources(rank, butterfly.phases).contains(&source));
+                        assert_eq!(phases.class(rank), class);
+                        assert_eq!(phases.holder(source, class), rank);
                     }
                 }
                 for rank in 0..ranks {
-                    for phase in 0..butterfly.phases {
-                        for from in butterfly.senders(rank, phase) {
-                            assert_eq!(butterfly.target(from, phase), Some(rank));
+                    for phase in 0..phases.count {
+                        for from in phases.senders(rank, phase) {
+                            assert_eq!(phases.target(from, phase), Some(rank));
                         }
                     }
                 }

@@ -14,7 +14,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{Butterfly, FileFacts, Planning};
+use super::{FileFacts, Phases, Planning};
 use crate::comm::collective::{index, rank_of};
 use crate::number::{narrow, wide};
 
@@ -49,7 +49,18 @@ pub(crate) enum Route {
     /// Straight from each rank to each aggregator.
     Direct,
     /// From partner to partner; a domain's aggregator is a class of ranks.
-    Phases(Butterfly),
+    Phases(Phases),
+    /// The same, but all phases come before the first round, with the bytes of all rounds.
+    PhasesOnce(Phases),
+}
+
+impl Route {
+    pub(crate) fn phases(self) -> Option<Phases> {
+        match self {
+            Route::Direct => None,
+            Route::Phases(phases) | Route::PhasesOnce(phases) => Some(phases),
+        }
+    }
 }
 
 /// What becomes of the bytes of a window that nobody writes.
@@ -125,10 +136,8 @@ impl Shuffled {
 
     /// The rank that stores a source's bytes of a domain.
     pub(crate) fn holder(&self, source: u32, domain: &Domain) -> u32 {
-        match self.route {
-            Route::Direct => domain.aggregator,
-            Route::Phases(butterfly) => butterfly.holder(source, domain.aggregator),
-        }
+        let phases = self.route.phases();
+        phases.map_or(domain.aggregator, |phases| phases.holder(source, domain.aggregator))
     }
 
     pub(crate) fn domains(&self) -> &[Domain] {
@@ -137,10 +146,7 @@ impl Shuffled {
 
     /// The domain that a rank owns.
     pub(crate) fn domain_of(&self, rank: u32) -> Option<&Domain> {
-        let aggregator = match self.route {
-            Route::Direct => rank,
-            Route::Phases(butterfly) => butterfly.class(rank),
-        };
+        let aggregator = self.route.phases().map_or(rank, |phases| phases.class(rank));
         self.domains.iter().find(|domain| domain.aggregator == aggregator)
     }
 
@@ -148,6 +154,14 @@ impl Shuffled {
     pub(crate) fn window_bytes(&self) -> u64 {
         let longest = self.domains.iter().map(|domain| domain.file.end - domain.file.start).max();
         self.window_bytes.min(longest.unwrap_or(0))
+    }
+
+    /// The part of a domain whose bytes are exchanged together with those of a round.
+    pub(crate) fn exchanged(&self, domain: &Domain, round: u64) -> Range<u64> {
+        match self.route {
+            Route::PhasesOnce(_) => domain.file.clone(),
+            _ => self.window(domain, round),
+        }
     }
 
     /// The part of a domain that its aggregator works on in a round; may be empty.
