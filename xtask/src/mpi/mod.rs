@@ -7,6 +7,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `setup`, `debian`, `python` | fetch, once |
+//! | `skips` | what could not be fetched, and whether that is an error |
 //! | `library` | how each MPI compiles and starts a program |
 //! | `header` | what a client program asks for, in its first comment |
 //! | `clients`, `verdict` | build and run the client programs; what makes a run good |
@@ -36,6 +37,7 @@ mod python;
 mod report;
 mod run;
 mod setup;
+mod skips;
 mod tables;
 mod traces;
 mod verdict;
