@@ -69,6 +69,11 @@ pub(super) fn install(groups: &[Group], skips: &mut Skips) -> Result<bool, Strin
     Ok(failures.is_empty())
 }
 
+/// Whether the packages of a group are here; nothing if there is no such group.
+pub(super) fn has(name: &str) -> Option<bool> {
+    GROUPS.iter().find(|group| group.name == name).map(is_installed)
+}
+
 /// Why packages cannot be installed here.
 fn hindrance() -> Option<&'static str> {
     if !runs("apt-get", &["--version"]) {
