@@ -27,8 +27,10 @@ pub(super) fn run(places: &Places) -> Result<Setup, String> {
     let mut skips = Skips::new();
     debian::install(&debian::GROUPS, &mut skips)?;
     let (mut mpis, mpi4py_tests) = from_pypi(places, &mut skips)?;
-    mpis.extend(library::mpich_4());
-    mpis.extend(library::openmpi_4());
+    // The wrappers of MPICH come with its launcher, but compile nothing without the other package.
+    let is_whole = |group| debian::has(group) == Some(true);
+    mpis.extend(library::mpich_4().filter(|_| is_whole("MPICH 4")));
+    mpis.extend(library::openmpi_4().filter(|_| is_whole("Open MPI 4")));
     let patience = patience(places)?;
     Ok(Setup { mpis, mpi4py_tests, patience, skipped: skips.into_texts() })
 }
