@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use super::debian;
 use super::header::{Header, Mode};
 use super::launch;
 use super::library::{Mpi, Start};
@@ -40,6 +41,18 @@ impl Client {
         let name = source.file_stem().unwrap_or_default().display().to_string();
         let fortran = source.extension().is_some_and(|extension| extension == "f90");
         Ok(Client { name, source: source.to_owned(), fortran, header })
+    }
+
+    /// Whether its packages are here; that they are not was told when they were fetched.
+    fn has_what_it_needs(&self) -> Result<bool, String> {
+        for name in &self.header.needs {
+            match debian::has(name) {
+                Some(true) => {}
+                Some(false) => return Ok(false),
+                None => return Err(format!("{}: nothing is named {name}", self.source.display())),
+            }
+        }
+        Ok(true)
     }
 
     /// Compiles the program for an MPI if need be; the outcome is its path.
@@ -103,7 +116,7 @@ pub(super) fn run_all(
     report: &mut Report,
 ) -> Result<(), String> {
     let bench = Bench { places, setup, library, seed: arguments.seed() };
-    let clients = clients(&places.package().join("tests/clients"), arguments)?;
+    let clients = clients(places, arguments)?;
     let mut cases = Vec::new();
     for client in &clients {
         for mpi in setup.mpis.iter().filter(|mpi| client.header.means(mpi, client.fortran)) {
@@ -130,20 +143,36 @@ pub(super) fn run_all(
     Ok(())
 }
 
-/// The client programs in a directory, in the order of their names.
-fn clients(directory: &Path, arguments: &MpiTestArguments) -> Result<Vec<Client>, String> {
-    let failed = |error| format!("cannot read {}: {error}", directory.display());
+/// The client programs that are asked for and can be built, in the order of their names.
+fn clients(places: &Places, arguments: &MpiTestArguments) -> Result<Vec<Client>, String> {
     let mut clients = Vec::new();
-    for entry in fs::read_dir(directory).map_err(failed)? {
-        let source = entry.map_err(failed)?.path();
-        let extension = source.extension().unwrap_or_default();
-        let name = source.file_stem().unwrap_or_default().display().to_string();
-        if (extension == "f90" || extension == "c") && arguments.wants(&name) {
-            clients.push(Client::read(&source)?);
+    for source in sources(places, arguments)? {
+        let client = Client::read(&source)?;
+        if client.has_what_it_needs()? {
+            clients.push(client);
         }
     }
     clients.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(clients)
+}
+
+/// The sources of the client programs that are asked for.
+pub(super) fn sources(
+    places: &Places,
+    arguments: &MpiTestArguments,
+) -> Result<Vec<PathBuf>, String> {
+    let directory = places.package().join("tests/clients");
+    let failed = |error| format!("cannot read {}: {error}", directory.display());
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(&directory).map_err(failed)? {
+        let source = entry.map_err(failed)?.path();
+        let extension = source.extension().unwrap_or_default();
+        let name = source.file_stem().unwrap_or_default().display().to_string();
+        if (extension == "f90" || extension == "c") && arguments.wants(&name) {
+            sources.push(source);
+        }
+    }
+    Ok(sources)
 }
 
 /// Works on some items at the same time; the outcomes are in the order of the items.
@@ -316,5 +345,23 @@ pub(super) fn remove(directory: &Path) -> Result<(), String> {
         true => fs::remove_dir_all(directory)
             .map_err(|error| format!("cannot remove {}: {error}", directory.display())),
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_client_says_what_it_needs_by_names_that_there_are() {
+        let places = Places::new(&crate::root());
+        let sources = sources(&places, &MpiTestArguments::default()).unwrap();
+        assert!(!sources.is_empty());
+        for source in sources {
+            Client::read(&source).unwrap().has_what_it_needs().unwrap();
+        }
+        let header = Header::parse("/* ranks: 1\n needs: nonsense */").unwrap();
+        let client = Client { name: String::new(), source: PathBuf::new(), fortran: false, header };
+        assert!(client.has_what_it_needs().is_err());
     }
 }

@@ -75,9 +75,16 @@ fn print(places: &Places, mpi: &Mpi) -> Result<String, String> {
     let start = Start { ranks: 1, words, env: Vec::new(), preload: Vec::new() };
     let finished = launch::launch(mpi, &start, &out, LIMIT)?;
     match finished.status {
-        Some(status) if status.success() => Ok(finished.stdout),
+        Some(status) if status.success() => Ok(constants(&finished.stdout)),
         _ => Err(format!("{} cannot print its constants:\n{}", mpi.name, finished.log)),
     }
+}
+
+/// The lines of constants. What is below an MPI prints there, too: UCX where there is no `/sys`.
+fn constants(stdout: &str) -> String {
+    let lines =
+        stdout.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_uppercase()));
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Whether it worked, and what the compiler said.
@@ -119,6 +126,12 @@ mod tests {
         let errors = "x.c:1:2: error: 'MPI_A' undeclared (first use in this function); \
                       did you mean 'MPI_B'?\nx.c: error: 'other' undeclared\nx.c: note: 'MPI_C'\n";
         assert_eq!(undeclared(errors), BTreeSet::from(["MPI_A"]));
+    }
+
+    #[test]
+    fn what_others_print_is_no_constant() {
+        let stdout = "[1.5] [host:7:0] tcp_iface.c:9 UCX ERROR no /sys\nMPI_A 1\nSIZE_B 2\n";
+        assert_eq!(constants(stdout), "MPI_A 1\nSIZE_B 2\n");
     }
 
     #[test]

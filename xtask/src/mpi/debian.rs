@@ -6,6 +6,8 @@
 
 use std::process::{Command, Stdio};
 
+use super::skips::Skips;
+
 /// Packages that are of use together.
 pub(super) struct Group {
     pub(super) name: &'static str,
@@ -23,33 +25,53 @@ pub(super) const GROUPS: [Group; 6] = [
 ];
 
 /// Python as Debian has it, only where no other can make virtual environments.
-pub(super) const PYTHON: Group = Group { name: "Python", packages: &["python3-venv"] };
+pub(super) const PYTHON: Group =
+    Group { name: "MPICH 5, Open MPI 5, mpi4py", packages: &["python3-venv"] };
 
 /// Links that belong to whichever MPI was installed with the highest priority.
 const LINKS: [&str; 2] = ["mpi", "mpirun"];
 
-/// Installs what is missing. The outcome is what could not be, with the reasons.
-pub(super) fn install(groups: &[Group]) -> Result<Vec<String>, String> {
+impl Group {
+    fn shown(&self) -> String {
+        format!("{} ({})", self.name, self.packages.join(", "))
+    }
+}
+
+/// Installs what is missing; says whether all is here now.
+pub(super) fn install(groups: &[Group], skips: &mut Skips) -> Result<bool, String> {
     let missing: Vec<&Group> = groups.iter().filter(|group| !is_installed(group)).collect();
     if missing.is_empty() {
-        return Ok(Vec::new());
+        return Ok(true);
     }
     if let Some(reason) = hindrance() {
-        let skip =
-            |group: &&Group| format!("{} ({}): {reason}", group.name, group.packages.join(", "));
-        return Ok(missing.iter().map(skip).collect());
+        missing.iter().for_each(|group| skips.cannot(&group.shown(), reason));
+        return Ok(false);
     }
-    let packages: Vec<&str> = missing.iter().flat_map(|group| group.packages).copied().collect();
-    println!("installing {}", packages.join(" "));
     let before = LINKS.map(link_target);
-    apt(&["update", "--quiet"])?;
-    let mut words = vec!["install", "--quiet", "--yes", "--no-install-recommends"];
-    words.extend(&packages);
-    apt(&words)?;
+    // What is wrong with one of the sources need not concern these packages, so it is told only
+    // where one of them cannot be had.
+    let updated = apt(&["update", "--quiet", "--option", "APT::Update::Error-Mode=any"]);
+    let mut failures = Vec::new();
+    // One after the other: what one group lacks must not keep the others away.
+    for group in missing {
+        println!("installing {}", group.shown());
+        let words = ["install", "--quiet", "--yes", "--no-install-recommends"];
+        let words: Vec<&str> = words.iter().chain(group.packages).copied().collect();
+        failures.extend(apt(&words).err().map(|reason| (group, reason)));
+    }
     for (link, before) in LINKS.iter().zip(before) {
         restore(link, before.as_deref())?;
     }
-    Ok(Vec::new())
+    let update = updated.err().unwrap_or_default();
+    for (group, reason) in &failures {
+        skips.failed(&group.shown(), format!("{reason}{update}").trim_end())?;
+    }
+    Ok(failures.is_empty())
+}
+
+/// Whether the packages of a group are here; nothing if there is no such group.
+pub(super) fn has(name: &str) -> Option<bool> {
+    GROUPS.iter().find(|group| group.name == name).map(is_installed)
 }
 
 /// Why packages cannot be installed here.
@@ -77,7 +99,8 @@ fn apt(words: &[&str]) -> Result<(), String> {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    Err(format!("apt-get {} failed with {}:\n{text}", words.join(" "), output.status))
+    let verb = words.first().copied().unwrap_or_default();
+    Err(format!("apt-get {verb} failed with {}:\n{text}", output.status))
 }
 
 /// What one of Debian's links points to.

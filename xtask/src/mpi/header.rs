@@ -16,6 +16,7 @@
 //! | `alone` | `yes`: nothing else runs at the same time, and MPICH is not slowed by patience |
 //! | `preload` | names of sources in `preload/`: libraries that come before pario |
 //! | `link` | more words for the compiler |
+//! | `needs` | packages of Debian without which it is left out, by the name of their group |
 //! | `after` | a program with arguments that runs in the directory and must end well |
 //! | `expect` | a text that must be in the output of `after` |
 //!
@@ -39,6 +40,7 @@ pub(super) struct Header {
     pub(super) alone: bool,
     pub(super) preload: Vec<String>,
     pub(super) link: Vec<String>,
+    pub(super) needs: Vec<String>,
     pub(super) after: Vec<Vec<String>>,
     pub(super) expect: Vec<String>,
 }
@@ -74,6 +76,7 @@ impl Default for Header {
             alone: false,
             preload: Vec::new(),
             link: Vec::new(),
+            needs: Vec::new(),
             after: Vec::new(),
             expect: Vec::new(),
         }
@@ -111,6 +114,7 @@ impl Header {
             "alone" => self.alone = either(value, "yes", "no")?,
             "preload" => self.preload.extend(words()),
             "link" => self.link.extend(words()),
+            "needs" => self.needs.push(value.to_owned()),
             "after" => self.after.push(words().collect()),
             "expect" => self.expect.push(value.to_owned()),
             _ => return Err("there is no such key".to_owned()),

@@ -7,6 +7,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `setup`, `debian`, `python` | fetch, once |
+//! | `skips` | what could not be fetched, and whether that is an error |
 //! | `library` | how each MPI compiles and starts a program |
 //! | `header` | what a client program asks for, in its first comment |
 //! | `clients`, `verdict` | build and run the client programs; what makes a run good |
@@ -36,6 +37,7 @@ mod python;
 mod report;
 mod run;
 mod setup;
+mod skips;
 mod tables;
 mod traces;
 mod verdict;
@@ -43,6 +45,10 @@ mod verdict;
 pub(crate) use peers::PeersArguments;
 pub(crate) use peers::run as peers;
 use report::Report;
+
+/// What runs besides the client programs.
+const NAMES: [&str; 7] =
+    ["mpi4py", "constants", run::NAME, "conformance", "interleaved", "bench", "rsmpi"];
 
 /// Which client programs run.
 #[derive(Args, Default)]
@@ -69,6 +75,15 @@ impl MpiTestArguments {
     fn seed(&self) -> u64 {
         static SEED: OnceLock<u64> = OnceLock::new();
         self.seed.unwrap_or_else(|| *SEED.get_or_init(crate::steps::new_seed))
+    }
+
+    /// Whether there is anything of the wanted name, here or elsewhere.
+    fn check(&self, places: &Places) -> Result<(), String> {
+        let known = NAMES.iter().any(|name| self.wants(name));
+        match known || !clients::sources(places, self)?.is_empty() {
+            true => Ok(()),
+            false => Err(format!("no name contains {}", self.only.as_deref().unwrap_or_default())),
+        }
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -103,7 +118,8 @@ impl Places {
 pub(crate) fn setup(root: &Path) -> Result<String, String> {
     let found = setup::run(&Places::new(root))?;
     let names: Vec<&str> = found.mpis.iter().map(|mpi| mpi.name).collect();
-    Ok(format!("ready: {}{}", names.join(", "), skipped_text(&found.skipped)))
+    let names = if names.is_empty() { "no MPI".to_owned() } else { names.join(", ") };
+    Ok(format!("ready: {names}{}", skipped_text(&found.skipped)))
 }
 
 /// Runs the client programs; the outcome is a line for the end of the log.
@@ -120,6 +136,7 @@ pub(crate) fn test_and_tell(
     skipped: &mut Vec<String>,
 ) -> Result<String, String> {
     let places = Places::new(root);
+    arguments.check(&places)?;
     let mut found = setup::run(&places)?;
     skipped.append(&mut found.skipped);
     if let Some(name) = &arguments.mpi {
@@ -142,7 +159,7 @@ pub(crate) fn test_and_tell(
         mpi4py::run_all(&places, &found, library.as_deref(), &mut report)?;
     }
     print!("{report}");
-    report.outcome()
+    report.outcome(skipped)
 }
 
 /// Makes the tables of constants anew with each MPI, and the Rust code from them.
@@ -160,4 +177,21 @@ pub(crate) fn skipped_text(skipped: &[String]) -> String {
         return "; nothing skipped".to_owned();
     }
     format!("; {} skipped:\n  {}", skipped.len(), skipped.join("\n  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_nothing_has_is_told() {
+        let places = Places::new(&crate::root());
+        let check = |only: &str| {
+            let only = Some(only.to_owned());
+            MpiTestArguments { only, ..Default::default() }.check(&places)
+        };
+        assert_eq!(MpiTestArguments::default().check(&places), Ok(()));
+        assert_eq!([check("rsmpi"), check("smok")], [Ok(()), Ok(())]);
+        assert!(check("smokee").is_err());
+    }
 }

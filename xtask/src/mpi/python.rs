@@ -21,26 +21,30 @@ pub(super) fn environment(directory: &Path, package: &str) -> Result<(), String>
     made_once(directory, &packages.join(" "), || {
         println!("installing {} in {}", packages.join(" "), directory.display());
         let venv = ["-m", "venv"].map(PathBuf::from);
-        run(Path::new("python3"), venv.iter().map(PathBuf::as_path).chain([directory]))?;
+        let words = venv.iter().map(PathBuf::as_path).chain([directory]);
+        run("make a virtual environment", Path::new("python3"), words)?;
         let words = ["-m", "pip", "install", "--quiet", "--no-input", "--only-binary=:all:"];
         let words = words.iter().chain(&packages).map(Path::new);
-        run(&directory.join("bin/python"), words)
+        run(&format!("install {package} from PyPI"), &directory.join("bin/python"), words)
     })
 }
 
-/// Unpacks the source package of mpi4py; the outcome is where its tests are.
-pub(super) fn mpi4py_source(directory: &Path, python: &Path) -> Result<PathBuf, String> {
-    let unpacked = directory.join(MPI4PY.replace("==", "-"));
+/// Unpacks the source package of mpi4py.
+pub(super) fn mpi4py_source(directory: &Path, python: &Path) -> Result<(), String> {
     made_once(directory, MPI4PY, || {
         println!("fetching the source of {MPI4PY}");
         let words = ["-m", "pip", "download", "--quiet", "--no-input", "--no-deps"];
         let words = words.iter().chain(&["--no-binary=mpi4py", MPI4PY, "--dest"]).map(Path::new);
-        run(python, words.chain([directory]))?;
+        run(&format!("fetch {MPI4PY} from PyPI"), python, words.chain([directory]))?;
         let archive = directory.join(format!("{}.tar.gz", MPI4PY.replace("==", "-")));
         let words = ["-m", "tarfile", "--extract"].map(Path::new);
-        run(python, words.into_iter().chain([archive.as_path(), directory]))
-    })?;
-    Ok(unpacked.join("test"))
+        run("unpack it", python, words.into_iter().chain([archive.as_path(), directory]))
+    })
+}
+
+/// Where the tests are in it.
+pub(super) fn mpi4py_tests(directory: &Path) -> PathBuf {
+    directory.join(MPI4PY.replace("==", "-")).join("test")
 }
 
 /// Makes a directory unless its stamp says that it is made of this, here.
@@ -63,7 +67,12 @@ fn made_once(
     fs::write(&stamp, wanted).map_err(failed)
 }
 
-fn run<'a>(program: &Path, words: impl Iterator<Item = &'a Path>) -> Result<(), String> {
+/// The first line of an error says what it was to do, the others how and what was printed.
+fn run<'a>(
+    what: &str,
+    program: &Path,
+    words: impl Iterator<Item = &'a Path>,
+) -> Result<(), String> {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null());
     let name = program.display();
@@ -73,7 +82,7 @@ fn run<'a>(program: &Path, words: impl Iterator<Item = &'a Path>) -> Result<(), 
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let words: Vec<String> = command.get_args().map(|word| word.display().to_string()).collect();
-    Err(format!("{name} {} failed with {}:\n{text}", words.join(" "), output.status))
+    Err(format!("cannot {what}\n$ {name} {}\n{text}{}", words.join(" "), output.status))
 }
 
 #[cfg(test)]

@@ -30,11 +30,13 @@ impl Report {
         self.outcomes.push(outcome);
     }
 
-    /// A line for the end of the log; an error if a run failed.
-    pub(super) fn outcome(&self) -> Result<String, String> {
+    /// A line for the end of the log; an error if a run failed, or if there was none although
+    /// nothing was skipped.
+    pub(super) fn outcome(&self, skipped: &[String]) -> Result<String, String> {
         let failed = self.outcomes.iter().filter(|outcome| !outcome.faults.is_empty()).count();
         match (failed, self.outcomes.len()) {
-            (0, 0) => Err("no run was asked for".to_owned()),
+            (0, 0) if skipped.is_empty() => Err("no run was asked for".to_owned()),
+            (0, 0) => Ok("no run on MPI is possible here".to_owned()),
             (0, count) => Ok(format!("{count} runs on MPI passed")),
             (failed, count) => Err(format!("{failed} of {count} runs on MPI failed")),
         }
@@ -58,6 +60,9 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.outcomes.is_empty() {
+            return Ok(());
+        }
         let programs = distinct(self.outcomes.iter().map(|outcome| outcome.program.as_str()));
         let mpis = distinct(self.outcomes.iter().map(|outcome| outcome.mpi));
         let mut columns = vec![programs.iter().map(|program| (*program).to_owned()).collect()];
@@ -124,17 +129,19 @@ mod tests {
             note: String::new(),
         };
         let mut report = Report::default();
-        assert!(report.outcome().is_err());
+        assert_eq!(report.to_string(), "");
+        assert!(report.outcome(&[]).is_err());
+        assert!(report.outcome(&["MPICH".to_owned()]).is_ok());
         report.add(outcome("one", "a", None));
         report.add(outcome("one", "a", None));
         report.add(outcome("two", "bb", None));
-        assert!(report.outcome().is_ok());
+        assert!(report.outcome(&[]).is_ok());
         assert_eq!(
             report.to_string(),
             "program  a         bb\none      ok 1.0 s  -\ntwo      -         ok 0.5 s\n"
         );
         report.add(outcome("two", "bb", Some("broken")));
-        assert!(report.outcome().is_err());
+        assert!(report.outcome(&["MPICH".to_owned()]).is_err());
         assert!(report.to_string().contains("FAIL 1.0 s"));
     }
 

