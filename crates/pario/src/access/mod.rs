@@ -19,7 +19,7 @@ pub use memory::{OwnedBuffer, Source, Target, Typed};
 /// The file side of a request, or of a part of one.
 ///
 /// Positions count the bytes of the whole request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Access {
     layout: Layout,
     /// Position of the first byte known here, and the layout's data byte that it is.

@@ -65,17 +65,29 @@ pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
     Prepared { plan, direction, own, peers: Vec::new(), disjoint: true, collective: false }
 }
 
-/// Plans a request of all ranks. `own` may be an error that this rank found in its arguments:
+/// Plans a request of all ranks, unless all have the same plan for it. `own` may be an error that this rank found in its arguments:
 /// then all ranks return it, and nobody waits.
 pub(crate) async fn together(
     around: &Circumstances<'_>,
     communicator: &dyn Communicator,
     call: u64,
     own: Result<Access>,
-) -> Result<Prepared> {
+    known: Known,
+) -> Result<Outlook> {
     let announcement = Announcement::new(around, &own);
-    let gathered = all_gather(communicator, call, announcement.to_wire()).await?;
+    let first = match known {
+        Known::Nothing => announcement.to_wire(),
+        known => announcement.to_short_wire(known),
+    };
+    let mut gathered = all_gather(communicator, call, first).await?;
     same_call(&gathered)?;
+    let known = gathered.iter().map(|wire| known_of(wire)).collect::<Result<Vec<Known>>>()?;
+    if let Some(number) = Known::agreed(&known) {
+        return Ok(Outlook::Known(number));
+    }
+    if known.iter().any(|one| *one != Known::Nothing) {
+        gathered = all_gather(communicator, call, announcement.to_wire()).await?;
+    }
     let announcements: Vec<Announcement> =
         gathered.iter().map(|wire| Announcement::from_wire(wire)).collect::<Result<_>>()?;
     let (own, announcements) = agree(around.name, own, announcements)?;
@@ -90,7 +102,61 @@ pub(crate) async fn together(
     };
     let disjoint = around.direction == Direction::Read || all_disjoint(&peers);
     let direction = around.direction;
-    Ok(Prepared { plan, direction, own, peers, disjoint, collective: true })
+    Ok(Outlook::New(Prepared { plan, direction, own, peers, disjoint, collective: true }))
+}
+
+/// What a rank has for its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    Nothing,
+    /// The plan of this number.
+    Plan(u64),
+    /// Nothing is asked for: whatever the others say.
+    Any,
+}
+
+impl Known {
+    pub(crate) fn to_number(self) -> u64 {
+        match self {
+            Known::Nothing => 0,
+            Known::Plan(number) => number,
+            Known::Any => u64::MAX,
+        }
+    }
+
+    pub(crate) fn from_number(number: u64) -> Known {
+        match number {
+            0 => Known::Nothing,
+            u64::MAX => Known::Any,
+            number => Known::Plan(number),
+        }
+    }
+
+    /// The plan on which all ranks agree, if they do.
+    pub(crate) fn agreed(all: &[Known]) -> Option<u64> {
+        let mut plans = all.iter().filter(|known| **known != Known::Any);
+        match plans.next() {
+            Some(Known::Plan(first)) => {
+                plans.all(|one| *one == Known::Plan(*first)).then_some(*first)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What all ranks do about a request.
+pub(crate) enum Outlook {
+    /// They use the plan of this number again.
+    Known(u64),
+    /// They have made a plan.
+    New(Prepared),
+}
+
+/// The plan that a rank has for its request.
+fn known_of(wire: &[u8]) -> Result<Known> {
+    let mut reader = Reader::new(wire);
+    reader.text()?;
+    Ok(Known::from_number(reader.unsigned()?))
 }
 
 /// All announcements, or the error that all ranks return.
@@ -130,9 +196,18 @@ impl Announcement {
         Announcement { name, blocking: around.blocking, error, summary, access }
     }
 
+    /// Only the name, and the plan for it.
+    fn to_short_wire(&self, known: Known) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.text(&self.name);
+        writer.unsigned(known.to_number());
+        writer.bytes
+    }
+
     fn to_wire(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.text(&self.name);
+        writer.unsigned(Known::Nothing.to_number());
         writer.unsigned(u64::from(self.blocking));
         writer.text(&self.error.as_ref().map(Error::to_wire).unwrap_or_default());
         let Summary { reach, len, piece_bytes, sorted } = &self.summary;
@@ -153,6 +228,7 @@ impl Announcement {
     fn from_wire(wire: &[u8]) -> Result<Announcement> {
         let mut reader = Reader::new(wire);
         let name = reader.text()?.to_vec();
+        reader.unsigned()?;
         let blocking = reader.unsigned()? != 0;
         let error = reader.text()?;
         let error = (!error.is_empty()).then(|| Error::from_wire(error));
@@ -226,4 +302,21 @@ fn all_disjoint(peers: &[Access]) -> bool {
             .iter()
             .enumerate()
             .all(|(number, one)| busy[number + 1..].iter().all(|two| apart(one, two)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_ranks_must_name_the_same_plan() {
+        use Known::{Any, Nothing, Plan};
+        assert_eq!(Known::agreed(&[Plan(3), Any, Plan(3)]), Some(3));
+        assert_eq!(Known::agreed(&[Plan(3), Plan(4)]), None);
+        assert_eq!(Known::agreed(&[Plan(3), Nothing]), None);
+        assert_eq!(Known::agreed(&[Any, Any]), None);
+        for known in [Any, Nothing, Plan(1)] {
+            assert_eq!(Known::from_number(known.to_number()), known);
+        }
+    }
 }

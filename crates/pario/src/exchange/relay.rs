@@ -31,13 +31,9 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    /// Room for so many more bytes at the end of a packet that is being made.
-    pub(super) fn grow(&mut self, len: usize) -> &mut [u8] {
-        let at = self.place.end;
-        self.place.end += len;
-        let bytes = Arc::make_mut(&mut self.message);
-        bytes.resize(at + len, 0);
-        bytes.get_mut(at..).unwrap_or_default()
+    pub(super) fn new(bytes: Vec<u8>) -> Packet {
+        let place = 0..bytes.len();
+        Packet { message: Arc::new(bytes), place }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -147,7 +143,7 @@ impl Shuffle<'_> {
         let mut domains = self.shuffled.domains().iter();
         let domain = domains.find(|domain| domain.aggregator == class);
         domain.map_or(0..0, |domain| {
-            self.job.prepared.own.within(&self.shuffled.exchanged(domain, round))
+            self.job.prepared.own.within(&self.shuffled.window(domain, round))
         })
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::agree::{Report, reports};
-use super::relay::Packets;
+use super::relay::{Packet, Packets};
 use super::window::{Window, reach};
 use super::{Job, Outcome};
 use crate::access::memory::{ExposureGuard, Parcel};
@@ -42,14 +42,11 @@ pub(super) async fn run(
     let (start, storage_before) = (Instant::now(), statistics.storage);
     let mut shuffle = Shuffle::start(job, shuffled, statistics).await?;
     for round in 0..shuffled.rounds() {
-        let (first, last) = (round == 0, round + 1 == shuffled.rounds());
         match job.prepared.direction {
             Direction::Write => {
                 match shuffled.route() {
                     Route::Direct => shuffle.send_own(round).await?,
                     Route::Phases(phases) => shuffle.relay_forth(phases, round).await?,
-                    Route::PhasesOnce(phases) if first => shuffle.relay_forth(phases, 0).await?,
-                    Route::PhasesOnce(_) => {}
                 }
                 shuffle.store_window(round).await?;
             }
@@ -58,8 +55,6 @@ pub(super) async fn run(
                 match shuffled.route() {
                     Route::Direct => shuffle.receive_own(round).await?,
                     Route::Phases(phases) => shuffle.relay_back(phases, round).await?,
-                    Route::PhasesOnce(phases) if last => shuffle.relay_back(phases, 0).await?,
-                    Route::PhasesOnce(_) => {}
                 }
             }
         }
@@ -95,8 +90,6 @@ pub(super) struct Shuffle<'a> {
     unanswered: HashMap<u32, u32>,
     /// Bytes that came, or go, in phases.
     pub(super) packets: Packets,
-    /// The round at hand.
-    round: u64,
     /// Whether this rank knows of a failure.
     pub(super) gave_up: bool,
 }
@@ -154,7 +147,6 @@ impl<'a> Shuffle<'a> {
             exposure,
             unanswered,
             packets,
-            round: 0,
             gave_up,
         })
     }
@@ -219,7 +211,6 @@ impl<'a> Shuffle<'a> {
 
     /// Write, as an aggregator: assembles the window of this round and stores it.
     async fn store_window(&mut self, round: u64) -> Result<()> {
-        self.round = round;
         let (ranks, parcels) = self.window_parcels(round);
         let Some((_, window)) = &mut self.window else { return Ok(()) };
         if parcels.is_empty() {
@@ -267,19 +258,15 @@ impl<'a> Shuffle<'a> {
         };
         let Some((domain, window)) = &mut self.window else { return Ok(()) };
         if let Way::Relayed = way {
-            // A packet may have the bytes of several rounds.
-            let exchanged = parcel.access.within(&self.shuffled.exchanged(domain, self.round));
-            let start = narrow(parcel.positions.start - exchanged.start);
-            let packet = self.packets.get(&(rank, domain.aggregator));
-            let there = start..start + narrow(parcel.len());
-            match packet.and_then(|packet| packet.bytes().get(there)) {
-                Some(bytes) if !window.is_closed() => {
-                    window.contents().unpack(parcel.clone(), bytes);
+            match self.packets.remove(&(rank, domain.aggregator)) {
+                Some(packet) if wide(packet.bytes().len()) == parcel.len() => {
+                    if !window.is_closed() {
+                        window.contents().unpack(parcel.clone(), packet.bytes());
+                    }
                 }
-                Some(_) => {}
                 // Whoever had to pass it on has given up.
-                None if self.gave_up => window.close(),
-                None => return Err(malformed()),
+                _ if self.gave_up => window.close(),
+                _ => return Err(malformed()),
             }
             return Ok(());
         }
@@ -344,9 +331,10 @@ impl<'a> Shuffle<'a> {
         let Some((domain, window)) = &mut self.window else { return Ok(()) };
         match way {
             Way::Relayed => {
+                let mut bytes = vec![0; narrow(parcel.len())];
+                window.contents().pack(parcel, &mut bytes);
                 self.gave_up |= window.error.is_some();
-                let packet = self.packets.entry((rank, domain.aggregator)).or_default();
-                window.contents().pack(parcel.clone(), packet.grow(narrow(parcel.len())));
+                self.packets.insert((rank, domain.aggregator), Packet::new(bytes));
             }
             Way::Own if self.job.refused.is_some() => {}
             Way::Own => self.job.buffer.take(&window.contents(), parcel),

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::kept::KeptPlans;
 use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
 use crate::comm::collective::{all_gather, all_gather_number, broadcast, reduce};
@@ -50,6 +51,7 @@ pub(super) struct State {
     pub(super) split_active: bool,
     /// Calls that have been handed over and may not have ended.
     pub(super) running: Vec<Arc<Done>>,
+    pub(super) plans: KeptPlans,
     pub(super) statistics: FileStatistics,
     pub(super) last_call: CallStatistics,
 }
@@ -501,6 +503,7 @@ async fn open_together(
         split_active: false,
         running: Vec::new(),
         statistics: FileStatistics::default(),
+        plans: KeptPlans::default(),
         last_call: CallStatistics::default(),
     };
     Ok(Handle {

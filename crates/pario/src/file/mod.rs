@@ -23,6 +23,7 @@ use crate::storage;
 use crate::view::View;
 
 mod handle;
+mod kept;
 mod options;
 mod pending;
 mod planned;

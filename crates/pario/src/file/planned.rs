@@ -1,6 +1,7 @@
 //! Collective calls that are planned once and run many times.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::exchange::Prepared;
@@ -27,14 +28,14 @@ use crate::request::Kind;
 /// ```
 #[derive(Debug)]
 pub struct Plan {
-    pub(super) prepared: Prepared,
+    pub(super) prepared: Arc<Prepared>,
     pub(super) kind: Kind,
     pub(super) len: u64,
     planning: Duration,
 }
 
 impl Plan {
-    pub(super) fn new(prepared: Prepared, kind: Kind, len: u64, planning: Duration) -> Plan {
+    pub(super) fn new(prepared: Arc<Prepared>, kind: Kind, len: u64, planning: Duration) -> Plan {
         Plan { prepared, kind, len, planning }
     }
 

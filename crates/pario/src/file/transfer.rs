@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::handle::{Handle, State};
+use super::kept::Setting;
 use super::pending::Done;
 use super::{Plan, Status};
 use crate::access::{Access, Buffer};
@@ -15,7 +16,7 @@ use crate::comm::collective::{broadcast, index};
 use crate::datatype::signature::{Form, Signature};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
-use crate::exchange::inspect::{Circumstances, alone, together};
+use crate::exchange::inspect::{Circumstances, Known, Outlook, alone, together};
 use crate::exchange::{Job, Prepared};
 use crate::hints::Hints;
 use crate::number::{narrow, wide};
@@ -250,9 +251,9 @@ impl Handle {
         let start = Instant::now();
         let prepared = self.prepare(begun, access).await;
         statistics.planning += start.elapsed();
-        statistics.planned = true;
+        statistics.planned |= !matches!(prepared, Ok((_, false)));
         match prepared {
-            Ok(prepared) => self.execute(begun.call, &prepared, buffer, statistics).await,
+            Ok((prepared, _)) => self.execute(begun.call, &prepared, buffer, statistics).await,
             Err(error) => {
                 if statistics.rounds == 0 {
                     self.put_back(begun);
@@ -272,7 +273,12 @@ impl Handle {
         }
     }
 
-    async fn prepare(&self, begun: &Begun, access: Result<Access>) -> Result<Prepared> {
+    /// The plan for an access, and whether it was made now.
+    async fn prepare(
+        &self,
+        begun: &Begun,
+        access: Result<Access>,
+    ) -> Result<(Arc<Prepared>, bool)> {
         let around = Circumstances {
             hints: &begun.hints,
             file: &self.facts,
@@ -281,9 +287,30 @@ impl Handle {
             direction: begun.kind.direction,
             name: begun.kind.name,
         };
-        match begun.kind.collective {
-            true => together(&around, &*self.communicator, begun.call, access).await,
-            false => Ok(alone(&around, access?)),
+        if !begun.kind.collective {
+            return Ok((Arc::new(alone(&around, access?)), true));
+        }
+        let setting = Setting {
+            name: begun.kind.name,
+            blocking: begun.blocking,
+            atomic: begun.atomic,
+            hints: begun.hints.clone(),
+        };
+        let known = match &access {
+            Ok(access) => self.state().plans.number(&setting, access),
+            Err(_) => Known::Nothing,
+        };
+        match together(&around, &*self.communicator, begun.call, access, known).await? {
+            Outlook::Known(number) => {
+                let plan = self.state().plans.take(number);
+                let lost = || Error::new(ErrorClass::Intern, "a kept plan got lost");
+                Ok((plan.ok_or_else(lost)?, false))
+            }
+            Outlook::New(prepared) => {
+                let prepared = Arc::new(prepared);
+                self.state().plans.keep(setting, &prepared);
+                Ok((prepared, true))
+            }
         }
     }
 
@@ -366,7 +393,8 @@ impl Handle {
         };
         let start = Instant::now();
         self.wait_for(begun.earlier.clone()).await;
-        let prepared = self.prepare(&begun, access).await.map_err(|error| self.explain(error))?;
+        let prepared = self.prepare(&begun, access).await;
+        let (prepared, _) = prepared.map_err(|error| self.explain(error))?;
         Ok(Plan::new(prepared, begun.kind, len, start.elapsed()))
     }
 

@@ -33,7 +33,7 @@ pub enum Strategy {
     Gather,
     /// Exchanges between partners in phases, then each rank stores what it has.
     MultiPhase,
-    /// The same phases once for all rounds, with a plan that is kept for the next equal call.
+    /// All of these phases, so that each rank stores one block of the file.
     InspectorExecutor,
 }
 

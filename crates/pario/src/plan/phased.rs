@@ -78,12 +78,13 @@ fn ranks(planning: &Planning<'_>) -> u32 {
     u32::try_from(planning.file.nodes.len()).unwrap_or(u32::MAX)
 }
 
-/// Inspector-executor collective I/O (paper 002): all phases, once for all rounds. What a rank
-/// passes on takes memory then, as much as equation 2 of the paper says.
+/// Inspector-executor collective I/O (paper 002): all phases, so that each rank has one block of
+/// the file. What a rank passes on takes memory as equation 2 of the paper says, but of one round
+/// at a time.
 pub(super) fn inspector_executor(planning: &Planning<'_>) -> Shuffled {
     let phases = Phases::new(ranks(planning), None);
     let classes = phases.butterfly.classes(phases.count);
-    Shuffled::new(planning, &classes, Route::PhasesOnce(phases))
+    Shuffled::new(planning, &classes, Route::Phases(phases))
 }
 
 pub(super) fn multi_phase(planning: &Planning<'_>) -> Shuffled {

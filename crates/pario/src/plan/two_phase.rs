@@ -23,6 +23,8 @@ pub(super) const ROUNDS_MAX: u64 = 1 << 20;
 /// Window where no messages are sent: small enough to stay in the cache of a core while it is
 /// assembled and stored.
 const CACHED_WINDOW_BYTES: u64 = 1 << 20;
+/// Window where every rank has one and bytes are copied in each phase: as above.
+const RELAYED_WINDOW_BYTES: u64 = 512 << 10;
 
 /// The part of the file that one aggregator owns, or the ranks of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,15 +52,13 @@ pub(crate) enum Route {
     Direct,
     /// From partner to partner; a domain's aggregator is a class of ranks.
     Phases(Phases),
-    /// The same, but all phases come before the first round, with the bytes of all rounds.
-    PhasesOnce(Phases),
 }
 
 impl Route {
     pub(crate) fn phases(self) -> Option<Phases> {
         match self {
             Route::Direct => None,
-            Route::Phases(phases) | Route::PhasesOnce(phases) => Some(phases),
+            Route::Phases(phases) => Some(phases),
         }
     }
 }
@@ -101,9 +101,10 @@ impl Shuffled {
         let align = planning.hints.stripe_bytes.unwrap_or(planning.file.block_bytes).max(1);
         let domains = divide(start..end, aggregators, align, planning.hints.domain_min_bytes);
         let buffer = planning.hints.collective_buffer_bytes;
-        let window_bytes = match planning.file.shared_memory {
-            true => buffer.min(CACHED_WINDOW_BYTES),
-            false => buffer,
+        let window_bytes = match route {
+            Route::Phases(_) => buffer.min(RELAYED_WINDOW_BYTES),
+            Route::Direct if planning.file.shared_memory => buffer.min(CACHED_WINDOW_BYTES),
+            Route::Direct => buffer,
         };
         let holes = Holes::new(planning);
         let careful = planning.others_write() && planning.somebody_rewrites();
@@ -154,14 +155,6 @@ impl Shuffled {
     pub(crate) fn window_bytes(&self) -> u64 {
         let longest = self.domains.iter().map(|domain| domain.file.end - domain.file.start).max();
         self.window_bytes.min(longest.unwrap_or(0))
-    }
-
-    /// The part of a domain whose bytes are exchanged together with those of a round.
-    pub(crate) fn exchanged(&self, domain: &Domain, round: u64) -> Range<u64> {
-        match self.route {
-            Route::PhasesOnce(_) => domain.file.clone(),
-            _ => self.window(domain, round),
-        }
     }
 
     /// The part of a domain that its aggregator works on in a round; may be empty.

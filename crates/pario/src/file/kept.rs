@@ -1,0 +1,75 @@
+//! Plans of collective calls, kept for equal calls that follow.
+//!
+//! A program that writes its arrays again and again asks for the same bytes each time. Each rank
+//! compares its request with those it has plans for and announces the number of the plan; if all
+//! ranks name the same one, it is used again, and no access is described, sent or planned.
+//!
+//! Collective calls on a file come in the same order on all ranks, so that all keep the same plans
+//! under the same numbers. A rank that asks for nothing agrees with any of them.
+
+use std::sync::Arc;
+
+use crate::access::Access;
+use crate::exchange::Prepared;
+use crate::exchange::inspect::Known;
+use crate::hints::Hints;
+
+/// How many plans are kept; the one that was not used for longest goes first.
+const PLANS_MAX: usize = 8;
+
+/// What, besides the request, a plan depends on.
+#[derive(Clone)]
+pub(super) struct Setting {
+    pub(super) name: &'static str,
+    pub(super) blocking: bool,
+    pub(super) atomic: bool,
+    pub(super) hints: Arc<Hints>,
+}
+
+impl Setting {
+    fn is(&self, other: &Setting) -> bool {
+        self.name == other.name
+            && self.blocking == other.blocking
+            && self.atomic == other.atomic
+            && Arc::ptr_eq(&self.hints, &other.hints)
+    }
+}
+
+/// The plans of a file, the last one used at the end.
+#[derive(Default)]
+pub(super) struct KeptPlans {
+    made: u64,
+    plans: Vec<(u64, Setting, Arc<Prepared>)>,
+}
+
+impl KeptPlans {
+    /// A number for [`crate::exchange::inspect::together`]: that of the plan for a request.
+    pub(super) fn number(&self, setting: &Setting, access: &Access) -> Known {
+        let fits = |(_, other, prepared): &&(u64, Setting, Arc<Prepared>)| {
+            setting.is(other) && prepared.own == *access
+        };
+        match self.plans.iter().rev().find(fits) {
+            Some(_) if access.is_empty() => Known::Any,
+            Some((number, ..)) => Known::Plan(*number),
+            None => Known::Nothing,
+        }
+    }
+
+    /// The plan of a number, which all ranks use now.
+    pub(super) fn take(&mut self, number: u64) -> Option<Arc<Prepared>> {
+        let index = self.plans.iter().position(|(known, ..)| *known == number)?;
+        let plan = self.plans.remove(index);
+        let prepared = plan.2.clone();
+        self.plans.push(plan);
+        Some(prepared)
+    }
+
+    /// Keeps a plan that all ranks have just made.
+    pub(super) fn keep(&mut self, setting: Setting, prepared: &Arc<Prepared>) {
+        if self.plans.len() == PLANS_MAX {
+            self.plans.remove(0);
+        }
+        self.made += 1;
+        self.plans.push((self.made, setting, prepared.clone()));
+    }
+}
