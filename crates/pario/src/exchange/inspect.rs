@@ -13,6 +13,7 @@ use crate::datatype::disjoint::disjoint;
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::hints::Hints;
+use crate::number::wide;
 use crate::plan::{Direction, FileFacts, Plan, Planning, Shuffled, Steps, Summary};
 
 use super::Prepared;
@@ -75,9 +76,9 @@ pub(crate) async fn together(
     known: Known,
 ) -> Result<Outlook> {
     let announcement = Announcement::new(around, &own);
-    let first = match known {
-        Known::Nothing => announcement.to_wire(),
-        known => announcement.to_short_wire(known),
+    let first = match known.0.is_empty() {
+        true => announcement.to_wire(),
+        false => announcement.to_short_wire(&known),
     };
     let mut gathered = all_gather(communicator, call, first).await?;
     same_call(&gathered)?;
@@ -85,7 +86,7 @@ pub(crate) async fn together(
     if let Some(number) = Known::agreed(&known) {
         return Ok(Outlook::Known(number));
     }
-    if known.iter().any(|one| *one != Known::Nothing) {
+    if known.iter().any(|one| !one.0.is_empty()) {
         gathered = all_gather(communicator, call, announcement.to_wire()).await?;
     }
     let announcements: Vec<Announcement> =
@@ -105,42 +106,27 @@ pub(crate) async fn together(
     Ok(Outlook::New(Prepared { plan, direction, own, peers, disjoint, collective: true }))
 }
 
-/// What a rank has for its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
-    Nothing,
-    /// The plan of this number.
-    Plan(u64),
-    /// Nothing is asked for: whatever the others say.
-    Any,
-}
+/// The plans that a rank has for its request, by their numbers. There may be several, if its
+/// request was the same while those of others were not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known(pub(crate) Vec<u64>);
 
 impl Known {
-    pub(crate) fn to_number(self) -> u64 {
-        match self {
-            Known::Nothing => 0,
-            Known::Plan(number) => number,
-            Known::Any => u64::MAX,
-        }
+    fn write(&self, writer: &mut Writer) {
+        writer.unsigned(wide(self.0.len()));
+        self.0.iter().for_each(|&number| writer.unsigned(number));
     }
 
-    pub(crate) fn from_number(number: u64) -> Known {
-        match number {
-            0 => Known::Nothing,
-            u64::MAX => Known::Any,
-            number => Known::Plan(number),
-        }
+    fn read(reader: &mut Reader<'_>) -> Result<Known> {
+        let count = reader.unsigned()?;
+        (0..count).map(|_| reader.unsigned()).collect::<Result<_>>().map(Known)
     }
 
-    /// The plan on which all ranks agree, if they do.
-    pub(crate) fn agreed(all: &[Known]) -> Option<u64> {
-        let mut plans = all.iter().filter(|known| **known != Known::Any);
-        match plans.next() {
-            Some(Known::Plan(first)) => {
-                plans.all(|one| *one == Known::Plan(*first)).then_some(*first)
-            }
-            _ => None,
-        }
+    /// The latest plan that all ranks have for their requests, if there is one.
+    fn agreed(all: &[Known]) -> Option<u64> {
+        let (first, others) = all.split_first()?;
+        let common = |number: &&u64| others.iter().all(|one| one.0.contains(number));
+        first.0.iter().filter(common).max().copied()
     }
 }
 
@@ -152,11 +138,11 @@ pub(crate) enum Outlook {
     New(Prepared),
 }
 
-/// The plan that a rank has for its request.
+/// The plans that a rank has for its request.
 fn known_of(wire: &[u8]) -> Result<Known> {
     let mut reader = Reader::new(wire);
     reader.text()?;
-    Ok(Known::from_number(reader.unsigned()?))
+    Known::read(&mut reader)
 }
 
 /// All announcements, or the error that all ranks return.
@@ -196,18 +182,18 @@ impl Announcement {
         Announcement { name, blocking: around.blocking, error, summary, access }
     }
 
-    /// Only the name, and the plan for it.
-    fn to_short_wire(&self, known: Known) -> Vec<u8> {
+    /// Only the name, and the plans for it.
+    fn to_short_wire(&self, known: &Known) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.text(&self.name);
-        writer.unsigned(known.to_number());
+        known.write(&mut writer);
         writer.bytes
     }
 
     fn to_wire(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.text(&self.name);
-        writer.unsigned(Known::Nothing.to_number());
+        Known::default().write(&mut writer);
         writer.unsigned(u64::from(self.blocking));
         writer.text(&self.error.as_ref().map(Error::to_wire).unwrap_or_default());
         let Summary { reach, len, piece_bytes, sorted } = &self.summary;
@@ -228,7 +214,7 @@ impl Announcement {
     fn from_wire(wire: &[u8]) -> Result<Announcement> {
         let mut reader = Reader::new(wire);
         let name = reader.text()?.to_vec();
-        reader.unsigned()?;
+        Known::read(&mut reader)?;
         let blocking = reader.unsigned()? != 0;
         let error = reader.text()?;
         let error = (!error.is_empty()).then(|| Error::from_wire(error));
@@ -309,14 +295,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_ranks_must_name_the_same_plan() {
-        use Known::{Any, Nothing, Plan};
-        assert_eq!(Known::agreed(&[Plan(3), Any, Plan(3)]), Some(3));
-        assert_eq!(Known::agreed(&[Plan(3), Plan(4)]), None);
-        assert_eq!(Known::agreed(&[Plan(3), Nothing]), None);
-        assert_eq!(Known::agreed(&[Any, Any]), None);
-        for known in [Any, Nothing, Plan(1)] {
-            assert_eq!(Known::from_number(known.to_number()), known);
-        }
+    fn all_ranks_must_have_the_same_plan() {
+        let known = |lists: &[&[u64]]| -> Vec<Known> {
+            lists.iter().map(|list| Known(list.to_vec())).collect()
+        };
+        assert_eq!(Known::agreed(&known(&[&[3], &[1, 3, 4], &[3, 4]])), Some(3));
+        assert_eq!(Known::agreed(&known(&[&[1, 3], &[3, 1]])), Some(3));
+        assert_eq!(Known::agreed(&known(&[&[3], &[4]])), None);
+        assert_eq!(Known::agreed(&known(&[&[3], &[]])), None);
     }
 }

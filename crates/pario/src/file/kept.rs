@@ -1,11 +1,11 @@
 //! Plans of collective calls, kept for equal calls that follow.
 //!
 //! A program that writes its arrays again and again asks for the same bytes each time. Each rank
-//! compares its request with those it has plans for and announces the number of the plan; if all
-//! ranks name the same one, it is used again, and no access is described, sent or planned.
+//! compares its request with those it has plans for and announces the numbers of these; if all
+//! ranks have the same one, it is used again, and no access is described, sent or planned.
 //!
 //! Collective calls on a file come in the same order on all ranks, so that all keep the same plans
-//! under the same numbers. A rank that asks for nothing agrees with any of them.
+//! under the same numbers.
 
 use std::sync::Arc;
 
@@ -43,16 +43,12 @@ pub(super) struct KeptPlans {
 }
 
 impl KeptPlans {
-    /// A number for [`crate::exchange::inspect::together`]: that of the plan for a request.
-    pub(super) fn number(&self, setting: &Setting, access: &Access) -> Known {
+    /// The plans for a request.
+    pub(super) fn known(&self, setting: &Setting, access: &Access) -> Known {
         let fits = |(_, other, prepared): &&(u64, Setting, Arc<Prepared>)| {
             setting.is(other) && prepared.own == *access
         };
-        match self.plans.iter().rev().find(fits) {
-            Some(_) if access.is_empty() => Known::Any,
-            Some((number, ..)) => Known::Plan(*number),
-            None => Known::Nothing,
-        }
+        Known(self.plans.iter().filter(fits).map(|(number, ..)| *number).collect())
     }
 
     /// The plan of a number, which all ranks use now.

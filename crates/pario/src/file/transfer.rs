@@ -297,8 +297,8 @@ impl Handle {
             hints: begun.hints.clone(),
         };
         let known = match &access {
-            Ok(access) => self.state().plans.number(&setting, access),
-            Err(_) => Known::Nothing,
+            Ok(access) => self.state().plans.known(&setting, access),
+            Err(_) => Known::default(),
         };
         match together(&around, &*self.communicator, begun.call, access, known).await? {
             Outlook::Known(number) => {
