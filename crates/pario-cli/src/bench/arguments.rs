@@ -13,6 +13,7 @@ use crate::hint;
 const MIB: u64 = 1 << 20;
 const BLOCK_BYTES: [u64; 5] = [4, 64, 512, 4096, 65536];
 const STRATEGY_HINT: &str = "pario_strategy";
+const PHASES_HINT: &str = "pario_phases";
 
 /// Compares strategies of parallel I/O with each other and with Block I/O.
 ///
@@ -48,13 +49,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     edge: Option<u64>,
 
-    /// What to write and read [default: all]
+    /// What to write and read [default: all but stem2, the arrays of paper 000]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = workload_names())]
     workloads: Vec<String>,
 
-    /// How to do it, as direct, list, sieve, two-phase, gather, auto [default: all]
+    /// How to do it, as direct, list, sieve, two-phase, gather, multi-phase, inspector-executor,
+    /// auto [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_strategy)]
     strategies: Vec<Strategy>,
+
+    /// Also multi-phase with these numbers of phases, as 0,1,2,3,4
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    #[arg(value_parser = value_parser!(u32).range(0..=9))]
+    phases: Vec<u32>,
 
     /// Which way
     #[arg(long, value_enum, default_value_t = Directions::Both)]
@@ -121,6 +128,7 @@ Examples:
   pario bench
   pario bench --workloads block-cyclic --blocks 4 --strategies two-phase --stats
   pario bench --workloads dist3d --edge 512 --repeat 5
+  pario bench --workloads stem2 --phases 0,1,2,3,4
   mpirun -n 8 pario bench --dir /scratch
   pario bench --nodes 4 --messages --hint cb_nodes=4 --dir /scratch --json > results.jsonl";
 
@@ -175,6 +183,7 @@ pub(crate) struct Settings {
     pub(crate) transport: Transport,
     pub(crate) workloads: Vec<Box<dyn Workload>>,
     pub(crate) strategies: Vec<Strategy>,
+    pub(crate) phases: Vec<u32>,
     pub(crate) directions: Directions,
     pub(crate) repeat: u32,
     pub(crate) directory: PathBuf,
@@ -215,6 +224,7 @@ impl Settings {
             transport,
             workloads: workloads(&arguments.workloads, &given)?,
             strategies: or_else(unique(&arguments.strategies), default_strategies),
+            phases: unique(&arguments.phases),
             directions: arguments.direction,
             repeat: arguments.repeat.unwrap_or(repeat),
             directory: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
@@ -258,7 +268,8 @@ fn on_mpi(arguments: &Arguments, world: &World) -> Result<Transport, Failure> {
 fn workloads(names: &[String], wanted: &Wanted) -> Result<Vec<Box<dyn Workload>>, Failure> {
     let mut workloads = Vec::new();
     for kind in &KINDS {
-        if names.is_empty() || names.iter().any(|name| name == kind.name) {
+        let named = names.iter().any(|name| name == kind.name);
+        if named || names.is_empty() && !kind.on_request {
             workloads.extend((kind.make)(wanted).map_err(Failure::Usage)?);
         }
     }
@@ -279,9 +290,13 @@ fn hints(given: &[(String, String)]) -> Result<(HintSet, Hints), Failure> {
     hint::resolve(given)
 }
 
-/// The hints that make pario use a strategy.
-pub(crate) fn with_strategy(hints: &HintSet, strategy: Strategy) -> HintSet {
-    hints.clone().with(STRATEGY_HINT, strategy.name())
+/// The hints that make pario use a strategy, with a number of phases if that is given.
+pub(crate) fn with_strategy(hints: &HintSet, strategy: Strategy, phases: Option<u32>) -> HintSet {
+    let hints = hints.clone().with(STRATEGY_HINT, strategy.name());
+    match phases {
+        Some(phases) => hints.with(PHASES_HINT, phases.to_string()),
+        None => hints,
+    }
 }
 
 fn unique<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {

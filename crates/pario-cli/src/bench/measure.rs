@@ -27,7 +27,23 @@ pub(crate) enum Contender {
     /// Every rank in one piece, in its own part of the file: the reference of paper 002.
     BlockIo,
     Strategy(Strategy),
+    /// Multi-phase with so many phases.
+    Phases(u32),
 }
+
+/// Names of [`Contender::Phases`].
+const PHASED: [&str; 10] = [
+    "multi-phase 0",
+    "multi-phase 1",
+    "multi-phase 2",
+    "multi-phase 3",
+    "multi-phase 4",
+    "multi-phase 5",
+    "multi-phase 6",
+    "multi-phase 7",
+    "multi-phase 8",
+    "multi-phase 9",
+];
 
 impl Contender {
     /// The name in the output for programs.
@@ -35,6 +51,19 @@ impl Contender {
         match self {
             Contender::BlockIo => "block",
             Contender::Strategy(strategy) => strategy.name(),
+            Contender::Phases(phases) => {
+                let index = usize::try_from(phases).unwrap_or(usize::MAX);
+                PHASED.get(index).copied().unwrap_or("multi-phase")
+            }
+        }
+    }
+
+    /// The strategy that is asked for, and the number of phases.
+    pub(crate) fn wanted(self) -> Option<(Strategy, Option<u32>)> {
+        match self {
+            Contender::BlockIo => None,
+            Contender::Strategy(strategy) => Some((strategy, None)),
+            Contender::Phases(phases) => Some((Strategy::MultiPhase, Some(phases))),
         }
     }
 }
@@ -43,7 +72,7 @@ impl fmt::Display for Contender {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(match self {
             Contender::BlockIo => "Block I/O",
-            Contender::Strategy(strategy) => strategy.name(),
+            other => other.name(),
         })
     }
 }
@@ -162,7 +191,7 @@ impl<'a> Bed<'a> {
     }
 
     /// About how many storage calls a strategy needs, at most.
-    pub(crate) fn storage_calls(&self, strategy: Strategy) -> u64 {
+    pub(crate) fn storage_calls(&self, strategy: Strategy, phases: Option<u32>) -> u64 {
         let pieces = self.pieces;
         let hints = &self.settings.hints;
         let ranks = u64::from(self.settings.ranks);
@@ -170,6 +199,11 @@ impl<'a> Bed<'a> {
         // Scattered pieces need a system call each, also when they come as a list.
         match strategy {
             Strategy::Direct | Strategy::List => pieces,
+            // Each phase halves the number of pieces; with all of them there is one.
+            Strategy::MultiPhase => match phases.or(hints.phases) {
+                Some(phases) if 1 << phases < ranks => pieces >> phases,
+                _ => 0,
+            },
             Strategy::Sieve => {
                 let hole_bytes = bytes.saturating_mul(ranks - 1) / pieces.max(1);
                 let window_bytes =
@@ -210,7 +244,9 @@ impl<'a> Bed<'a> {
         let measured = self.transfer(contender, Direction::Write)?;
         let (file, elements) = (&self.scratch.file, self.workload.elements());
         let checked = match contender {
-            Contender::Strategy(_) => pattern.check_file(file, elements, self.share()),
+            Contender::Strategy(_) | Contender::Phases(_) => {
+                pattern.check_file(file, elements, self.share())
+            }
             Contender::BlockIo => self.check_block(pattern),
         };
         let explain = |failure| self.explain(contender, Direction::Write, failure);
@@ -235,7 +271,7 @@ impl<'a> Bed<'a> {
     /// Writes what a contender will read, by plain system calls.
     fn lay_out(&self, contender: Contender, pattern: Pattern) -> Result<(), Failure> {
         let written = match contender {
-            Contender::Strategy(_) => self.write_share(pattern),
+            Contender::Strategy(_) | Contender::Phases(_) => self.write_share(pattern),
             Contender::BlockIo => {
                 let bytes = bytemuck::cast_slice(&self.buffer);
                 let written = self.scratch.file.write_all_at(bytes, self.block_offset());
@@ -278,7 +314,8 @@ impl<'a> Bed<'a> {
     ) -> Result<Measured, Failure> {
         let turn = match contender {
             Contender::BlockIo => self.block_turn(direction),
-            Contender::Strategy(strategy) => self.turn(strategy, direction),
+            Contender::Strategy(strategy) => self.turn((strategy, None), direction),
+            Contender::Phases(phases) => self.turn((Strategy::MultiPhase, Some(phases)), direction),
         };
         let turn = turn.map_err(|failure| self.explain(contender, direction, failure));
         let (own, statistics) = match turn {
@@ -318,7 +355,7 @@ impl<'a> Bed<'a> {
     /// ranks or on none, so that nobody waits there for ever.
     fn turn(
         &mut self,
-        strategy: Strategy,
+        (strategy, phases): (Strategy, Option<u32>),
         direction: Direction,
     ) -> Result<(Turn, CallStatistics), Failure> {
         let failed = |error: pario::Error| Failure::Run(error.to_string());
@@ -326,7 +363,7 @@ impl<'a> Bed<'a> {
             Direction::Write => File::options().write(true),
             Direction::Read => File::options().read(true),
         };
-        let hints = with_strategy(&self.settings.hint_set, strategy);
+        let hints = with_strategy(&self.settings.hint_set, strategy, phases);
         let options = hints.iter().fold(options, |options, (key, value)| options.hint(key, value));
         let file = options.open(self.team.comm(), self.scratch.path()).map_err(failed)?;
         file.set_view(&self.view).map_err(failed)?;

@@ -106,7 +106,8 @@ fn on_rank(settings: &Settings, team: &Team<'_>) -> Result<(), Failure> {
 /// The reference, and what is compared with it.
 fn contenders(settings: &Settings) -> Vec<Contender> {
     let strategies = settings.strategies.iter().map(|&strategy| Contender::Strategy(strategy));
-    std::iter::once(Contender::BlockIo).chain(strategies).collect()
+    let phased = settings.phases.iter().map(|&phases| Contender::Phases(phases));
+    std::iter::once(Contender::BlockIo).chain(strategies).chain(phased).collect()
 }
 
 /// One contender's repetitions, or why it has none.
@@ -145,8 +146,8 @@ fn measure(
 
 /// Why a contender is not measured, if it is not.
 fn skip_reason(settings: &Settings, bed: &Bed<'_>, contender: Contender) -> Option<String> {
-    let Contender::Strategy(strategy) = contender else { return None };
-    let (calls, limit) = (bed.storage_calls(strategy), settings.calls_max?);
+    let (strategy, phases) = contender.wanted()?;
+    let (calls, limit) = (bed.storage_calls(strategy, phases), settings.calls_max?);
     let too_many = calls > limit;
     too_many.then(|| format!("about {calls} storage calls (limit {limit}; --all runs it)"))
 }

@@ -268,6 +268,7 @@ fn cells(workload: &dyn Workload, figure: &Figure) -> String {
 fn served_by(contender: Contender, figure: &Figure) -> &'static str {
     match contender {
         Contender::Strategy(_) => figure.measured.statistics.strategy.name(),
+        Contender::Phases(_) => contender.name(),
         Contender::BlockIo => contender.name(),
     }
 }

@@ -13,6 +13,7 @@ use pario::View;
 
 mod block_cyclic;
 mod dist3d;
+mod stem2;
 
 /// Bytes of an element.
 pub(crate) const ELEMENT_BYTES: u64 = 4;
@@ -60,12 +61,15 @@ pub(crate) type Made = Result<Vec<Box<dyn Workload>>, String>;
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) make: fn(&Wanted) -> Made,
+    /// Whether it runs only if it is named.
+    pub(crate) on_request: bool,
 }
 
 /// All kinds, in the order in which they are run.
-pub(crate) const KINDS: [Kind; 2] = [
-    Kind { name: block_cyclic::NAME, make: block_cyclic::make },
-    Kind { name: dist3d::NAME, make: dist3d::make },
+pub(crate) const KINDS: [Kind; 3] = [
+    Kind { name: block_cyclic::NAME, make: block_cyclic::make, on_request: false },
+    Kind { name: dist3d::NAME, make: dist3d::make, on_request: false },
+    Kind { name: stem2::NAME, make: stem2::make, on_request: true },
 ];
 
 #[cfg(test)]
@@ -89,7 +93,9 @@ mod tests {
         ];
         let all = cases.iter().flat_map(|wanted| {
             let of_kind = |kind: &Kind| (kind.make)(wanted).unwrap();
-            KINDS.iter().flat_map(of_kind).map(|workload| (wanted.ranks, workload))
+            // Arrays of a fixed size are too large for this, but for a few ranks.
+            let small = |kind: &&Kind| !kind.on_request || wanted.ranks == 16;
+            KINDS.iter().filter(small).flat_map(of_kind).map(|workload| (wanted.ranks, workload))
         });
         all.collect()
     }
