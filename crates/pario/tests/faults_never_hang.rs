@@ -166,6 +166,7 @@ impl Scenario {
             .write(true)
             .create(true)
             .hint("pario_strategy", self.strategy)
+            .hint("pario_phases", "1")
             .hint("cb_nodes", "3")
             .hint("cb_buffer_size", "256")
             .hint("striping_unit", "64")
@@ -345,7 +346,8 @@ fn transports() -> [Threads; 3] {
 fn scenarios(direction: Direction) -> Vec<Scenario> {
     let mut scenarios = Vec::new();
     for threads in transports() {
-        for strategy in ["direct", "list", "sieve", "two-phase", "gather"] {
+        let shuffled = ["two-phase", "gather", "multi-phase", "inspector-executor"];
+        for strategy in ["direct", "list", "sieve"].into_iter().chain(shuffled) {
             for (hole_bytes, exists) in [(16, true), (0, true), (16, false)] {
                 if exists || direction == Direction::Write {
                     let threads = threads.clone();

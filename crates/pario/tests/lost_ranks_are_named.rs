@@ -13,7 +13,8 @@ use pario_testkit::device::Hooked;
 use pario_testkit::watchdog::Watchdog;
 
 const RANKS: u32 = 4;
-const STRATEGIES: [&str; 5] = ["direct", "list", "sieve", "two-phase", "gather"];
+const STRATEGIES: [&str; 7] =
+    ["direct", "list", "sieve", "two-phase", "gather", "multi-phase", "inspector-executor"];
 
 fn transports() -> [Threads; 3] {
     let threads = Threads::new(RANKS);
@@ -44,6 +45,7 @@ impl Scenario {
             .read(true)
             .write(true)
             .hint("pario_strategy", self.strategy)
+            .hint("pario_phases", "1")
             .hint("cb_nodes", "2")
             .hint("cb_buffer_size", "64")
             .hint("striping_unit", "32")

@@ -24,6 +24,8 @@ const FIXED_PER_RANK: u64 = 256 << 10;
 fn bound(strategy: &str, aggregators: u64) -> usize {
     let buffers = match strategy {
         "two-phase" | "gather" => aggregators * (3 * BUFFER + BUFFER / 8),
+        // Every rank has a window, what it passes on, and messages on their way.
+        "multi-phase" | "inspector-executor" => u64::from(RANKS) * (3 * BUFFER + BUFFER / 8),
         _ => u64::from(RANKS) * BUFFER,
     };
     usize::try_from(buffers + u64::from(RANKS) * FIXED_PER_RANK).unwrap()
@@ -77,7 +79,13 @@ fn peaks(strategy: &str, aggregators: u64, share_memory: bool) -> (usize, usize)
 /// One test, since the counters belong to the whole process.
 #[test]
 fn a_gibibyte_needs_no_more_than_the_documented_bound() {
-    let shuffled = [("two-phase", 1), ("two-phase", 4), ("gather", 1)];
+    let shuffled = [
+        ("two-phase", 1),
+        ("two-phase", 4),
+        ("gather", 1),
+        ("multi-phase", 4),
+        ("inspector-executor", 4),
+    ];
     let alone = [("direct", 1), ("list", 1), ("sieve", 1)];
     let with_memory = shuffled.iter().chain(&alone).map(|&case| (case, true));
     let with_messages = shuffled.iter().map(|&case| (case, false));

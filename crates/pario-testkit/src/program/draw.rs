@@ -26,7 +26,7 @@ struct Draw {
 
 pub(super) fn program(seed: u64) -> Program {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let ranks = *[1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8].choose(&mut random).expect("a choice");
+    let ranks = *[1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 11, 16].choose(&mut random).expect("a choice");
     let mut program = Program {
         seed,
         ranks,

@@ -186,7 +186,7 @@ impl<'a> Shuffle<'a> {
                 true => access.within(&file),
                 false => 0..0,
             };
-            (!positions.is_empty()).then(|| (source, Parcel { access, positions }))
+            (!positions.is_empty()).then_some((source, Parcel { access, positions }))
         };
         self.job.prepared.peers.iter().enumerate().filter_map(parcel).unzip()
     }

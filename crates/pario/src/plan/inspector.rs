@@ -25,7 +25,11 @@
 //! sorts it in each phase. Where the distribution is regular, a datatype has at most as many tuples
 //! as there are sources, however many entries there are; otherwise up to one for each entry.
 
-#![allow(dead_code, unused_imports, reason = "the executor of phases is not there yet")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "the paper's own way, with which tests compare that of `phased`"
+)]
 
 use super::butterfly::{Butterfly, reversed};
 use crate::number::wide;

@@ -101,6 +101,46 @@ pub(super) fn multi_phase(planning: &Planning<'_>) -> Shuffled {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::inspector::{BlockCyclic, Inspection};
+
+    /// Where paper 002 applies, dividing the file by ranges sends what halving lists sends.
+    #[test]
+    fn ranges_send_what_the_inspector_of_the_paper_sends() {
+        for ranks in [2, 4, 8, 16] {
+            for (block_len, turns) in [(1, 1), (1, 3), (3, 2), (64, 1)] {
+                let blocks = u64::from(ranks) * turns;
+                let regular = BlockCyclic { ranks, block_len, blocks };
+                let phases = Phases::new(ranks, None);
+                let share = block_len * blocks;
+                let classes = phases.butterfly.classes(phases.count);
+                let domain = |class: u32| {
+                    let number = classes.iter().position(|&one| one == class).unwrap();
+                    u64::try_from(number).unwrap() * share
+                };
+                let in_domain = |source: u32, class: u32| {
+                    let domain = domain(class)..domain(class) + share;
+                    let logical = (0..share).map(|physical| regular.logical(source, physical));
+                    u64::try_from(logical.filter(|place| domain.contains(place)).count()).unwrap()
+                };
+                for rank in 0..ranks {
+                    let paper = Inspection::closed_form(rank, &regular).unwrap();
+                    assert_eq!(paper.file_offset, domain(rank));
+                    for phase in 0..phases.count {
+                        let to = phases.target(rank, phase).unwrap();
+                        let sent = |source: u32| -> u64 {
+                            phases.classes_of(to, phase + 1).map(|c| in_domain(source, c)).sum()
+                        };
+                        let ours: Vec<u64> =
+                            phases.sources(rank, phase).into_iter().map(sent).collect();
+                        let step = &paper.phases[usize::try_from(phase).unwrap()];
+                        assert_eq!(step.partner, to);
+                        let theirs: Vec<u64> = step.send.iter().map(|tuple| tuple.len).collect();
+                        assert_eq!(theirs, ours, "{regular:?}, rank {rank}, phase {phase}");
+                    }
+                }
+            }
+        }
+    }
 
     /// What a message has, its sender and its receiver must agree on.
     #[test]
