@@ -66,8 +66,8 @@ pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
     Prepared { plan, direction, own, peers: Vec::new(), disjoint: true, collective: false }
 }
 
-/// Plans a request of all ranks, unless all have the same plan for it. `own` may be an error that this rank found in its arguments:
-/// then all ranks return it, and nobody waits.
+/// Plans a request of all ranks, unless all have the same plan for it. `own` may be an error that
+/// this rank found in its arguments: then all ranks return it, and nobody waits.
 pub(crate) async fn together(
     around: &Circumstances<'_>,
     communicator: &dyn Communicator,

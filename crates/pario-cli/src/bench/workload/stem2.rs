@@ -102,7 +102,7 @@ mod tests {
     fn the_arrays_have_the_sizes_of_the_paper() {
         let wanted = Wanted { ranks: 16, bytes: 0, block_bytes: Vec::new(), edge: None };
         let bytes = make(&wanted).unwrap().iter().map(|one| one.elements() * 4).collect::<Vec<_>>();
-        let tenths = bytes.iter().map(|bytes| bytes * 10 >> 20).collect::<Vec<_>>();
+        let tenths = bytes.iter().map(|bytes| (bytes * 10) >> 20).collect::<Vec<_>>();
         assert_eq!(tenths, [357, 715, 539]);
     }
 }
