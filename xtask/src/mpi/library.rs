@@ -136,6 +136,11 @@ fn debian(suffix: &str, launcher: Launcher) -> Option<Mpi> {
 }
 
 impl Mpi {
+    /// Where its library is, if the loader does not know.
+    pub(super) fn library_path(&self) -> Option<&Path> {
+        self.libraries.as_deref()
+    }
+
     /// Whether its ranks need `patience.c`.
     pub(super) fn needs_patience(&self) -> bool {
         self.launcher == Launcher::Hydra

@@ -17,6 +17,7 @@
 //! | `mpi4py` | the tests of mpi4py that touch files |
 //! | `peers` | pario beside the libraries' own MPI-IO, measured |
 //! | `constants`, `tables` | the constants of each ABI: compared, and turned into Rust |
+//! | `symbols` | whether pario has all functions of each MPI |
 //! | `report` | the table at the end |
 
 use std::path::{Path, PathBuf};
@@ -38,6 +39,7 @@ mod report;
 mod run;
 mod setup;
 mod skips;
+mod symbols;
 mod tables;
 mod traces;
 mod verdict;
@@ -149,6 +151,9 @@ pub(crate) fn test_and_tell(
     let mut report = Report::default();
     if arguments.wants("constants") {
         constants::check(&places, &found.mpis, &mut report)?;
+        if let Some(library) = &library {
+            symbols::check(&places, &found.mpis, library, &mut report)?;
+        }
     }
     clients::run_all(&places, &found, library.as_deref(), arguments, &mut report)?;
     if arguments.wants(run::NAME) && library.is_some() {
