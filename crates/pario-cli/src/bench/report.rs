@@ -1,6 +1,7 @@
 //! Results for people (a table) and for programs (JSON, one object a line).
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -58,6 +59,11 @@ struct Record<'a> {
     planning_seconds: f64,
     exchange_seconds: f64,
     storage_seconds: f64,
+    /// Of the exchange: each phase, if there are any, and the packing of windows then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    phase_seconds: Vec<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packing_seconds: Option<f64>,
     rounds: u64,
     storage_calls: u64,
 }
@@ -176,6 +182,9 @@ impl<'a> Report<'a> {
                 planning_seconds: statistics.planning.as_secs_f64(),
                 exchange_seconds: statistics.exchange.as_secs_f64(),
                 storage_seconds: statistics.storage.as_secs_f64(),
+                phase_seconds: statistics.phases.iter().map(Duration::as_secs_f64).collect(),
+                packing_seconds: (!statistics.phases.is_empty())
+                    .then_some(statistics.packing.as_secs_f64()),
                 rounds: statistics.rounds,
                 storage_calls: statistics.storage_reads + statistics.storage_writes,
             };

@@ -16,7 +16,7 @@ use std::time::Instant;
 use super::agree::{Report, reports};
 use super::relay::{Packet, Packets};
 use super::window::{Window, reach};
-use super::{Job, Outcome};
+use super::{Job, Outcome, timed};
 use crate::access::memory::{ExposureGuard, Parcel};
 use crate::access::{Buffer, Exposure};
 use crate::comm::collective::{index, rank_of};
@@ -261,7 +261,9 @@ impl<'a> Shuffle<'a> {
             match self.packets.remove(&(rank, domain.aggregator)) {
                 Some(packet) if wide(packet.bytes().len()) == parcel.len() => {
                     if !window.is_closed() {
-                        window.contents().unpack(parcel.clone(), packet.bytes());
+                        timed(&mut self.statistics.packing, || {
+                            window.contents().unpack(parcel.clone(), packet.bytes());
+                        });
                     }
                 }
                 // Whoever had to pass it on has given up.
@@ -283,7 +285,9 @@ impl<'a> Shuffle<'a> {
             return Ok(());
         }
         match way {
-            Way::Own => self.job.buffer.fill(&mut window.contents(), parcel.clone()),
+            Way::Own => timed(&mut self.statistics.packing, || {
+                self.job.buffer.fill(&mut window.contents(), parcel.clone());
+            }),
             Way::Memory(exposure) => {
                 self.statistics.shared_bytes += parcel.len();
                 let fill = |buffer: &Buffer| buffer.fill(&mut window.contents(), parcel.clone());
@@ -332,12 +336,14 @@ impl<'a> Shuffle<'a> {
         match way {
             Way::Relayed => {
                 let mut bytes = vec![0; narrow(parcel.len())];
-                window.contents().pack(parcel, &mut bytes);
+                timed(&mut self.statistics.packing, || window.contents().pack(parcel, &mut bytes));
                 self.gave_up |= window.error.is_some();
                 self.packets.insert((rank, domain.aggregator), Packet::new(bytes));
             }
             Way::Own if self.job.refused.is_some() => {}
-            Way::Own => self.job.buffer.take(&window.contents(), parcel),
+            Way::Own => timed(&mut self.statistics.packing, || {
+                self.job.buffer.take(&window.contents(), parcel);
+            }),
             Way::Memory(exposure) => {
                 self.statistics.shared_bytes += parcel.len();
                 let take = |buffer: &Buffer| buffer.take(&window.contents(), parcel);

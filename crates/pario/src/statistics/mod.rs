@@ -66,6 +66,8 @@ pub struct CallStatistics {
     pub storage: Duration,
     /// Time in each phase of a multi-phase exchange, a part of the time in the shuffle.
     pub phases: Vec<Duration>,
+    /// Time in which windows were filled or emptied, a part of the time in the shuffle.
+    pub packing: Duration,
 }
 
 /// Calls of one kind that one strategy served for one reason.
@@ -209,7 +211,14 @@ impl CallStatistics {
             ms(self.planning),
             ms(self.exchange),
             ms(self.storage)
-        )
+        )?;
+        if self.phases.is_empty() {
+            return Ok(());
+        }
+        let phases: Vec<String> =
+            self.phases.iter().map(|&phase| format!("{:.3}", ms(phase))).collect();
+        let packing = ms(self.packing);
+        writeln!(formatter, "phases      {} ms, packing {packing:.3} ms", phases.join(", "))
     }
 }
 
@@ -256,6 +265,7 @@ impl FileStatistics {
         for (phase, &time) in (0..).zip(&call.phases) {
             total.add_phase(phase, time);
         }
+        total.packing += call.packing;
         for (sum, one) in total.times_mut().into_iter().zip(call.times()) {
             *sum += one;
         }
