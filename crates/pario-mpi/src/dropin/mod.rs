@@ -80,7 +80,9 @@ fn enter(
         let none = || c_int::try_from(mpi.abi.err_unsupported_operation).unwrap_or(FAILURE);
         return name.own_function(mpi).map_or_else(none, pass_on);
     }
-    SERVED.fetch_add(1, Ordering::Relaxed);
+    // Not one atomic operation, which would cost as much as the rest of this function: calls of
+    // several threads at the same moment may be counted as one.
+    SERVED.store(SERVED.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     watch_end(mpi);
     let served = catch_unwind(AssertUnwindSafe(|| serve(mpi)));
     served.unwrap_or_else(|_| c_int::try_from(mpi.abi.err_other).unwrap_or(FAILURE))
