@@ -11,8 +11,8 @@ use pario::{Datatype, Error, ErrorClass, File, HintSet, Representation, Result, 
 
 use super::errors;
 use super::files::{self, FileState, OpenFile};
+use super::put_handle;
 use super::representations::{self, Conversion};
-use super::{get_handle, put_handle};
 use crate::binding::Mpi;
 use crate::comm::MpiCommunicator;
 use crate::datatype;
@@ -537,8 +537,6 @@ pub(super) unsafe fn errhandler_free(mpi: &'static Mpi, place: *mut c_void) -> c
     if place.is_null() {
         return errors::raise(mpi, None, &argument("MPI_Errhandler_free: no handler"));
     }
-    // SAFETY: passed on from the caller.
-    let _ = unsafe { get_handle(mpi, place) };
     // SAFETY: passed on from the caller.
     unsafe { errors::free_handler(mpi, place) }
 }

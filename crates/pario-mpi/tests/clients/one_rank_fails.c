@@ -7,8 +7,8 @@
  * One rank's storage fails (full disk, quota, permission, I/O error, missing file): every rank of a
  * collective returns, with the one right class, and the handle works again afterwards.
  *
- * Natively this hangs on every library (notes: ROMIO and OMPIO leave the collective early on the rank
- * that failed), so it runs under pario only. Faults come from fail_io.c, preloaded before pario.
+ * It runs under pario only: MPICH's own MPI-IO hangs at the first fault, and Open MPI's tells the
+ * other ranks that all went well. Faults come from preload/fail_io.c, preloaded before pario.
  */
 #include "client.h"
 

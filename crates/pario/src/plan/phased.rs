@@ -74,21 +74,21 @@ impl Phases {
     }
 }
 
-fn ranks(planning: &Planning<'_>) -> u32 {
-    u32::try_from(planning.file.nodes.len()).unwrap_or(u32::MAX)
-}
-
 /// Inspector-executor collective I/O (paper 002): all phases, so that each rank has one block of
 /// the file. What a rank passes on takes memory as equation 2 of the paper says, but of one round
 /// at a time.
 pub(super) fn inspector_executor(planning: &Planning<'_>) -> Shuffled {
-    let phases = Phases::new(ranks(planning), None);
-    let classes = phases.butterfly.classes(phases.count);
-    Shuffled::new(planning, &classes, Route::Phases(phases))
+    shuffled(planning, None)
 }
 
+/// Multiple-phase collective I/O (paper 000), with as many phases as a hint says.
 pub(super) fn multi_phase(planning: &Planning<'_>) -> Shuffled {
-    let phases = Phases::new(ranks(planning), planning.hints.phases);
+    shuffled(planning, planning.hints.phases)
+}
+
+fn shuffled(planning: &Planning<'_>, wanted: Option<u32>) -> Shuffled {
+    let ranks = u32::try_from(planning.file.nodes.len()).unwrap_or(u32::MAX);
+    let phases = Phases::new(ranks, wanted);
     let classes = phases.butterfly.classes(phases.count);
     let mut shuffled = Shuffled::new(planning, &classes, Route::Phases(phases));
     if !phases.is_complete() {
