@@ -21,6 +21,7 @@ use crate::error::Result;
 
 pub mod collective;
 mod gate;
+mod process_memory;
 mod simulated;
 mod solo;
 mod threads;
@@ -28,6 +29,7 @@ mod watched;
 
 pub use gate::GateLine;
 pub(crate) use gate::{Gate, Pass};
+pub use process_memory::{ProcessMemory, RUNS_MAX, RemoteRun};
 pub use simulated::Simulated;
 pub use solo::Solo;
 pub use threads::Threads;
@@ -115,6 +117,12 @@ pub trait Communicator: Send + Sync {
     /// Memory that all ranks of this communicator share, made by [`GateLine::lines`], if there is
     /// such memory on every rank. It lets plain writes go without range locks.
     fn gate(&self) -> Option<&[GateLine]> {
+        None
+    }
+
+    /// The other processes of this node whose memory can be used from here, if there are such. If
+    /// a rank reaches another one, that one reaches it too.
+    fn process_memory(&self) -> Option<&ProcessMemory> {
         None
     }
 

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::collective::{index, rank_of};
-use super::{Communicator, GateLine, Message, Tag, Task};
+use super::{Communicator, GateLine, Message, ProcessMemory, Tag, Task};
 use crate::error::{Error, ErrorClass, Result};
 
 /// Starts ranks as threads.
@@ -33,13 +33,22 @@ use crate::error::{Error, ErrorClass, Result};
 pub struct Threads {
     size: u32,
     nodes: u32,
-    share_memory: bool,
+    memory: Memory,
+}
+
+/// How ranks of a node get at each other's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    Shared,
+    /// As if they were processes.
+    Processes,
+    Apart,
 }
 
 impl Threads {
     /// `size` ranks, at least one.
     pub fn new(size: u32) -> Threads {
-        Threads { size: size.max(1), nodes: 1, share_memory: true }
+        Threads { size: size.max(1), nodes: 1, memory: Memory::Shared }
     }
 
     /// Pretends that the ranks run on several nodes, each with a range of neighbouring ranks.
@@ -51,7 +60,14 @@ impl Threads {
 
     /// Whether ranks of a node may use each other's memory; if not, they send messages.
     pub fn share_memory(mut self, share: bool) -> Threads {
-        self.share_memory = share;
+        self.memory = if share { Memory::Shared } else { Memory::Apart };
+        self
+    }
+
+    /// Pretends that ranks are processes: those of a node can use each other's memory by asking the
+    /// system to copy it.
+    pub fn as_processes(mut self) -> Threads {
+        self.memory = Memory::Processes;
         self
     }
 
@@ -94,7 +110,7 @@ impl Threads {
 /// What all ranks share.
 struct Group {
     nodes: Vec<u32>,
-    share_memory: bool,
+    memory: Memory,
     exchanges: Mutex<Exchanges>,
     fate: Mutex<Fate>,
 }
@@ -146,7 +162,7 @@ impl Group {
         let per_node = threads.size.div_ceil(threads.nodes);
         Group {
             nodes: (0..threads.size).map(|rank| rank / per_node).collect(),
-            share_memory: threads.share_memory,
+            memory: threads.memory,
             exchanges: Mutex::default(),
             fate: Mutex::new(Fate { ended: vec![false; index(threads.size)], lost: None }),
         }
@@ -219,13 +235,18 @@ struct Rank {
     group: Arc<Group>,
     exchange: Arc<Exchange>,
     duplicates: AtomicU64,
+    processes: Option<ProcessMemory>,
     progress: Progress,
 }
 
 impl Rank {
     fn new(rank: u32, group: Arc<Group>, exchange: Arc<Exchange>) -> Rank {
         let (duplicates, progress) = (AtomicU64::new(0), Progress::default());
-        Rank { rank, group, exchange, duplicates, progress }
+        let own = &group.nodes[index(rank)];
+        let reached = |node: &u32| (node == own).then(std::process::id);
+        let processes = (group.memory == Memory::Processes)
+            .then(|| ProcessMemory::new(group.nodes.iter().map(reached).collect()));
+        Rank { rank, group, exchange, duplicates, processes, progress }
     }
 }
 
@@ -243,7 +264,8 @@ impl Communicator for Rank {
     }
 
     fn shares_memory(&self, rank: u32) -> bool {
-        rank == self.rank || self.group.share_memory && self.node(rank) == self.node(self.rank)
+        rank == self.rank
+            || self.group.memory == Memory::Shared && self.node(rank) == self.node(self.rank)
     }
 
     fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
@@ -307,6 +329,10 @@ impl Communicator for Rank {
 
     fn gate(&self) -> Option<&[GateLine]> {
         Some(&self.exchange.gate)
+    }
+
+    fn process_memory(&self) -> Option<&ProcessMemory> {
+        self.processes.as_ref()
     }
 
     fn spawn(&self, task: Task) {

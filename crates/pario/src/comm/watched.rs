@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use super::{Communicator, GateLine, Message, Tag, Task};
+use super::{Communicator, GateLine, Message, ProcessMemory, Tag, Task};
 use crate::error::Result;
 
 /// A communicator whose waits are watched; files use it for their messages.
@@ -126,6 +126,10 @@ impl Communicator for Watched {
 
     fn gate(&self) -> Option<&[GateLine]> {
         self.inner.gate()
+    }
+
+    fn process_memory(&self) -> Option<&ProcessMemory> {
+        self.inner.process_memory()
     }
 
     fn counter_set(&self, value: u64) -> Result<()> {

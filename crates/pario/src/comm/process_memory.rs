@@ -1,0 +1,147 @@
+//! Memory of other processes on the same node, read and written without their doing.
+//!
+//! Cost: one system call for up to [`RUNS_MAX`] runs of bytes on either side, and one copy of each
+//! byte.
+//!
+//! Unsafe: the kernel writes into the slices that it is given, as far as they reach, and checks
+//! every address of the other process. That nobody uses those bytes meanwhile, only the other
+//! process can know: who writes them answers for that.
+#![allow(unsafe_code)]
+
+use std::io::{IoSlice, IoSliceMut};
+
+use crate::error::{Error, ErrorClass, Result};
+
+/// Most runs in one call, on either side: the system's limit.
+pub const RUNS_MAX: usize = 1024;
+
+/// A run of bytes in the memory of another process; the system's `iovec`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct RemoteRun {
+    /// Address of the first byte, in that process.
+    pub address: usize,
+    /// How many bytes.
+    pub len: usize,
+}
+
+/// The processes of a communicator whose memory can be reached from here.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessMemory {
+    processes: Vec<Option<u32>>,
+}
+
+impl ProcessMemory {
+    /// Processes by rank; none for ranks on other nodes, or where the system does not permit it.
+    pub fn new(processes: Vec<Option<u32>>) -> ProcessMemory {
+        ProcessMemory { processes }
+    }
+
+    /// Whether the memory of a rank can be reached.
+    pub fn reaches(&self, rank: u32) -> bool {
+        self.process(rank).is_ok()
+    }
+
+    fn process(&self, rank: u32) -> Result<libc::pid_t> {
+        let index = usize::try_from(rank).unwrap_or(usize::MAX);
+        let process = self.processes.get(index).copied().flatten();
+        process.and_then(|process| libc::pid_t::try_from(process).ok()).ok_or_else(|| {
+            let text = format!("the memory of rank {rank} cannot be reached");
+            Error::new(ErrorClass::Intern, text)
+        })
+    }
+
+    /// Copies bytes of a rank's memory, one run after the other, to places here. Both sides have
+    /// the same number of bytes, and at most [`RUNS_MAX`] runs.
+    ///
+    /// # Errors
+    /// `Intern` if the process has ended, or its memory is not what it said.
+    pub fn read(&self, rank: u32, from: &[RemoteRun], to: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let process = self.process(rank)?;
+        let bytes = to.iter().map(|slice| slice.len()).sum();
+        let (to, to_count) = (to.as_ptr().cast(), number(to.len()));
+        // SAFETY: both lists are laid out like `iovec`s (guaranteed for `IoSliceMut`), and the
+        // slices are borrowed exclusively for this call.
+        let moved = unsafe {
+            let from_start = from.as_ptr().cast();
+            libc::process_vm_readv(process, to, to_count, from_start, number(from.len()), 0)
+        };
+        outcome(moved, bytes, rank)
+    }
+
+    /// Copies bytes from places here to a rank's memory, one run after the other. Both sides have
+    /// the same number of bytes, and at most [`RUNS_MAX`] runs.
+    ///
+    /// # Safety
+    /// The process has offered these bytes, and waits with using them until it knows that this
+    /// call has ended.
+    ///
+    /// # Errors
+    /// `Intern` if the process has ended, or its memory is not what it said.
+    pub unsafe fn write(&self, rank: u32, to: &[RemoteRun], from: &[IoSlice<'_>]) -> Result<()> {
+        let process = self.process(rank)?;
+        let bytes = from.iter().map(|slice| slice.len()).sum();
+        let (from, from_count) = (from.as_ptr().cast(), number(from.len()));
+        // SAFETY: as in `read`; the caller answers for the other process.
+        let moved = unsafe {
+            let to_start = to.as_ptr().cast();
+            libc::process_vm_writev(process, from, from_count, to_start, number(to.len()), 0)
+        };
+        outcome(moved, bytes, rank)
+    }
+}
+
+fn number(len: usize) -> libc::c_ulong {
+    libc::c_ulong::try_from(len).unwrap_or(libc::c_ulong::MAX)
+}
+
+/// What became of a call that should have moved so many bytes.
+fn outcome(moved: libc::ssize_t, bytes: usize, rank: u32) -> Result<()> {
+    match usize::try_from(moved) {
+        Ok(moved) if moved == bytes => Ok(()),
+        Ok(moved) => {
+            let text = format!("only {moved} of {bytes} bytes in the memory of rank {rank}");
+            Err(Error::new(ErrorClass::Intern, text))
+        }
+        Err(_) => {
+            let error = std::io::Error::last_os_error();
+            let text = format!("the memory of rank {rank} cannot be used: {error}");
+            Err(Error::new(ErrorClass::Intern, text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(bytes: &[u8]) -> RemoteRun {
+        RemoteRun { address: bytes.as_ptr().addr(), len: bytes.len() }
+    }
+
+    #[test]
+    fn runs_need_not_be_divided_alike() {
+        let memory = ProcessMemory::new(vec![None, Some(std::process::id())]);
+        let there: Vec<u8> = (0..100).collect();
+        let (mut one, mut two) = ([0; 7], [0; 13]);
+        let mut to = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut two)];
+        memory.read(1, &[run(&there[10..12]), run(&there[40..58])], &mut to).unwrap();
+        assert_eq!(one, [10, 11, 40, 41, 42, 43, 44]);
+        assert_eq!(two[..2], [45, 46]);
+        let room = vec![0u8; 3];
+        // SAFETY: nobody looks at `room` meanwhile.
+        unsafe { memory.write(1, &[run(&room)], &[IoSlice::new(&[7, 8, 9])]) }.unwrap();
+        assert_eq!(std::hint::black_box(room), [7, 8, 9]);
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        let memory = ProcessMemory::new(vec![None, Some(std::process::id())]);
+        let nowhere = RemoteRun { address: 16, len: 4 };
+        let mut byte = [0; 4];
+        let error = memory.read(1, &[nowhere], &mut [IoSliceMut::new(&mut byte)]).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Intern);
+        assert!(!memory.reaches(0) && memory.reaches(1) && !memory.reaches(2));
+        assert!(memory.read(0, &[nowhere], &mut [IoSliceMut::new(&mut byte)]).is_err());
+    }
+}
