@@ -47,7 +47,8 @@ fn refuse(
     wrong: impl Fn(&File, u32) -> Result<()> + Sync,
 ) {
     let watchdog = Watchdog::new("bad_input_changes_nothing");
-    for threads in [Threads::new(ranks), Threads::new(ranks).share_memory(false)] {
+    let threads = Threads::new(ranks);
+    for threads in [threads.clone(), threads.clone().share_memory(false), threads.as_processes()] {
         watchdog.step(format!("{threads:?} {class:?} {word}"));
         let memory = store();
         threads.run(|comm| {

@@ -24,6 +24,8 @@ fn threads_conform_with_shared_memory_and_without() {
             let threads = Threads::new(size).nodes(nodes).share_memory(share);
             threads.run(|comm| conformance::communicator(comm, seed, &LONG));
         }
+        let threads = Threads::new(size).as_processes();
+        threads.run(|comm| conformance::communicator(comm, seed, &LONG));
     }
 }
 

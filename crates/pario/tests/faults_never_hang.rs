@@ -338,9 +338,10 @@ fn value(rank: u32) -> u8 {
     u8::try_from(rank + 1).expect("small")
 }
 
-fn transports() -> [Threads; 3] {
+fn transports() -> [Threads; 4] {
     let threads = Threads::new(RANKS);
-    [threads.clone(), threads.clone().share_memory(false), threads.nodes(2)]
+    let (apart, processes) = (threads.clone().share_memory(false), threads.clone().as_processes());
+    [threads.clone(), apart, processes, threads.nodes(2)]
 }
 
 fn scenarios(direction: Direction) -> Vec<Scenario> {

@@ -32,11 +32,11 @@ fn bound(strategy: &str, aggregators: u64) -> usize {
 }
 
 /// Writes and reads 1 GiB through an interleaved view; returns the peaks of both calls.
-fn peaks(strategy: &str, aggregators: u64, share_memory: bool) -> (usize, usize) {
+fn peaks(strategy: &str, aggregators: u64, threads: &Threads) -> (usize, usize) {
     let void = Void::new(TOTAL);
     let moments = Barrier::new(4);
     let each = usize::try_from(TOTAL / u64::from(RANKS)).unwrap();
-    let peaks = Threads::new(RANKS).share_memory(share_memory).run(|comm| {
+    let peaks = threads.run(|comm| {
         let file = File::options()
             .read(true)
             .write(true)
@@ -87,13 +87,15 @@ fn a_gibibyte_needs_no_more_than_the_documented_bound() {
         ("inspector-executor", 4),
     ];
     let alone = [("direct", 1), ("list", 1), ("sieve", 1)];
-    let with_memory = shuffled.iter().chain(&alone).map(|&case| (case, true));
-    let with_messages = shuffled.iter().map(|&case| (case, false));
-    for ((strategy, aggregators), share_memory) in with_memory.chain(with_messages) {
+    let threads = Threads::new(RANKS);
+    let processes = shuffled.iter().map(|&case| (case, threads.clone().as_processes()));
+    let messages = shuffled.iter().map(|&case| (case, threads.clone().share_memory(false)));
+    let memory = shuffled.iter().chain(&alone).map(|&case| (case, threads.clone()));
+    for ((strategy, aggregators), threads) in memory.chain(messages).chain(processes) {
         let bound = bound(strategy, aggregators);
-        let (write, read) = peaks(strategy, aggregators, share_memory);
+        let (write, read) = peaks(strategy, aggregators, &threads);
         println!(
-            "{strategy} with {aggregators} aggregators, shared memory {share_memory}: \
+            "{strategy} with {aggregators} aggregators, {threads:?}: \
              write {write}, read {read} of {bound} bytes"
         );
         assert!(write <= bound, "{strategy}: a write allocated {write} of {bound} bytes");

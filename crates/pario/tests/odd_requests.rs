@@ -33,8 +33,9 @@ fn strided(displacement: u64, rank: u32, ranks: u32, piece: u64) -> View {
     View::new(displacement + u64::from(rank) * piece, &byte, &filetype)
 }
 
-fn transports(ranks: u32) -> [Threads; 2] {
-    [Threads::new(ranks), Threads::new(ranks).share_memory(false)]
+fn transports(ranks: u32) -> [Threads; 3] {
+    let threads = Threads::new(ranks);
+    [threads.clone(), threads.clone().share_memory(false), threads.as_processes()]
 }
 
 #[test]

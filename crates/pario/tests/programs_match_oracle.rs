@@ -63,14 +63,22 @@ fn watch_over(seeds: &mpsc::Receiver<u64>) {
 
 #[test]
 fn programs_on_shared_memory_match_the_oracle() {
-    run_all("programs_on_shared_memory_match_the_oracle", 35, |program| {
+    run_all("programs_on_shared_memory_match_the_oracle", 25, |program| {
         run(program, Transport::SharedMemory)
     });
 }
 
 #[test]
+fn programs_on_processes_match_the_oracle() {
+    run_all("programs_on_processes_match_the_oracle", 15, |program| {
+        let nodes = u32::try_from(program.seed % 3).expect("small") + 1;
+        run(program, Transport::Processes(nodes))
+    });
+}
+
+#[test]
 fn programs_on_messages_match_the_oracle() {
-    run_all("programs_on_messages_match_the_oracle", 25, |program| {
+    run_all("programs_on_messages_match_the_oracle", 20, |program| {
         let nodes = u32::try_from(program.seed % 4).expect("small") + 1;
         run(program, Transport::Messages(nodes))
     });

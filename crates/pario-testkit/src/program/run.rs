@@ -25,6 +25,8 @@ const PATH: &str = "program";
 pub enum Transport {
     /// Threads that use each other's memory.
     SharedMemory,
+    /// Threads on so many pretended nodes; those of a node use each other's memory as processes do.
+    Processes(u32),
     /// Threads on so many pretended nodes, which send messages.
     Messages(u32),
     /// One thread, in an order that a seed decides.
@@ -54,6 +56,9 @@ pub fn run(program: &Program, transport: Transport) -> Result<(), String> {
     let ranks = u32::try_from(program.ranks).expect("few ranks");
     let ended = match transport {
         Transport::SharedMemory => on_threads(&world, &Threads::new(ranks)),
+        Transport::Processes(nodes) => {
+            on_threads(&world, &Threads::new(ranks).nodes(nodes).as_processes())
+        }
         Transport::Messages(nodes) => {
             on_threads(&world, &Threads::new(ranks).nodes(nodes).share_memory(false))
         }

@@ -11,9 +11,12 @@
 //!    may name a byte twice is not exposed.
 #![allow(unsafe_code)]
 
+mod remote;
+mod together;
+
 use std::marker::PhantomData;
-use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::ops::{Deref, Range};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::access::Access;
 use crate::datatype::copy::{Side, Span, copy};
@@ -22,6 +25,9 @@ use crate::datatype::signature::{Form, Signature};
 use crate::datatype::{Datatype, Elementary};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
+
+pub(crate) use remote::RemoteBuffer;
+pub(crate) use together::Together;
 
 /// Memory with data in it, whoever owns it.
 #[derive(Clone, Debug)]
@@ -163,30 +169,6 @@ pub(crate) struct FileWindow<'a> {
     pub(crate) bytes: &'a mut [u8],
 }
 
-impl FileWindow<'_> {
-    /// Places consecutive bytes of a parcel in the window.
-    pub(crate) fn unpack(&mut self, parcel: Parcel<'_>, source: &[u8]) {
-        let whole = packed(&(0..wide(source.len())));
-        let span = Span::of_mut(self.bytes).based_at(self.offset.cast_signed());
-        let (layout, data) = parcel.access.place(parcel.positions.start);
-        let target = Side { span: &span, layout, position: data };
-        let source = Side { span: &Span::of(source), layout: &whole, position: 0 };
-        // SAFETY: window and source are borrowed for this call, the window exclusively.
-        unsafe { copy(target, source, parcel.len()) }
-    }
-
-    /// Takes the bytes of a parcel out of the window, one after the other.
-    pub(crate) fn pack(&self, parcel: Parcel<'_>, target: &mut [u8]) {
-        let whole = packed(&(0..wide(target.len())));
-        let span = Span::of(self.bytes).based_at(self.offset.cast_signed());
-        let (layout, data) = parcel.access.place(parcel.positions.start);
-        let source = Side { span: &span, layout, position: data };
-        let target = Side { span: &Span::of_mut(target), layout: &whole, position: 0 };
-        // SAFETY: window and target are borrowed for this call, the target exclusively.
-        unsafe { copy(target, source, parcel.len()) }
-    }
-}
-
 /// Some positions of one rank's request, with where they lie in the file.
 #[derive(Clone)]
 pub(crate) struct Parcel<'a> {
@@ -210,14 +192,35 @@ impl Exposure {
         Exposure { buffer: RwLock::new(Some(buffer)) }
     }
 
-    /// Lets `action` use the buffer; the owner waits for its end before it retracts.
+    /// Lets the caller use the buffer; the owner waits until it is let go before it retracts.
     ///
     /// # Errors
     /// `PeerLost` if the owner has left the collective.
-    pub(crate) fn with<T>(&self, action: impl FnOnce(&Buffer) -> T) -> Result<T> {
+    pub(crate) fn hold(&self) -> Result<Held<'_>> {
         let guard = self.buffer.read().unwrap_or_else(PoisonError::into_inner);
-        let gone = || Error::new(ErrorClass::PeerLost, "a rank has left the collective early");
-        guard.as_ref().map(action).ok_or_else(gone)
+        match guard.is_some() {
+            true => Ok(Held { guard }),
+            false => {
+                let text = "a rank has left the collective early";
+                Err(Error::new(ErrorClass::PeerLost, text))
+            }
+        }
+    }
+}
+
+/// A buffer of another thread, in use.
+pub(crate) struct Held<'a> {
+    guard: RwLockReadGuard<'a, Option<Buffer>>,
+}
+
+impl Deref for Held<'_> {
+    type Target = Buffer;
+
+    fn deref(&self) -> &Buffer {
+        match &*self.guard {
+            Some(buffer) => buffer,
+            None => unreachable!("an exposure that is held is not retracted"),
+        }
     }
 }
 
@@ -455,8 +458,8 @@ mod tests {
         let bytes = [1u8; 4];
         let guard = ExposureGuard::new(Source::from(&bytes).buffer);
         let shared = guard.share();
-        assert_eq!(shared.with(|buffer| buffer.len()).unwrap(), 4);
+        assert_eq!(shared.hold().unwrap().len(), 4);
         drop(guard);
-        assert_eq!(shared.with(|_| ()).unwrap_err().class(), ErrorClass::PeerLost);
+        assert_eq!(shared.hold().err().unwrap().class(), ErrorClass::PeerLost);
     }
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::shuffle::{GAVE_UP, GOES_ON, Shuffle, malformed};
+use super::ways::Ways;
 use crate::comm::Lane;
 use crate::error::Result;
 use crate::number::{narrow, wide};
@@ -47,11 +48,12 @@ pub(super) type Packets = HashMap<(u32, u32), Packet>;
 /// One source and one class.
 type Key = (u32, u32);
 
-/// The packets of a message from one rank to another, in the order in which they stand in it.
-fn keys(phases: Phases, from: u32, to: u32, phase: u32) -> Vec<Key> {
-    let sources = phases.sources(from, phase);
+/// The packets of a message from one rank to another, in the order in which they stand in it;
+/// those whose bytes get to their place by memory are not among them.
+fn keys(ways: &Ways, phases: Phases, from: u32, to: u32, phase: u32) -> Vec<Key> {
+    let sources = phases.sources(from, phase).into_iter().filter(|&source| ways.is_relayed(source));
     let classes: Vec<u32> = phases.classes_of(to, phase + 1).collect();
-    sources.iter().flat_map(|&source| classes.iter().map(move |&class| (source, class))).collect()
+    sources.flat_map(|source| classes.iter().map(move |&class| (source, class))).collect()
 }
 
 /// Takes a message apart; it tells whether its sender goes on.
@@ -80,11 +82,13 @@ impl Shuffle<'_> {
     /// Write: brings the packets of this round to the ranks that store them.
     pub(super) async fn relay_forth(&mut self, phases: Phases, round: u64) -> Result<()> {
         self.packets.clear();
+        if !self.ways.anything_relayed() {
+            return Ok(());
+        }
         let rank = self.job.communicator.rank();
         for phase in 0..phases.count {
             let began = Instant::now();
-            if let Some(to) = phases.target(rank, phase) {
-                let keys = keys(phases, rank, to, phase);
+            if let Some((to, keys)) = self.keys_forth(phases, phase) {
                 let message = match self.gave_up {
                     true => vec![GAVE_UP],
                     false => self.pack(&keys, round),
@@ -92,13 +96,23 @@ impl Shuffle<'_> {
                 self.send(to, Lane::Data, message)?;
             }
             for from in phases.senders(rank, phase) {
-                let bytes = self.receive(from, Lane::Data).await?;
-                let keys = keys(phases, from, rank, phase);
-                self.gave_up |= unpack(bytes, &keys, &mut self.packets)? == GAVE_UP;
+                let keys = keys(&self.ways, phases, from, rank, phase);
+                if !keys.is_empty() {
+                    let bytes = self.receive(from, Lane::Data).await?;
+                    self.gave_up |= unpack(bytes, &keys, &mut self.packets)? == GAVE_UP;
+                }
             }
             self.statistics.add_phase(phase, began.elapsed());
         }
         Ok(())
+    }
+
+    /// The rank to which this one sends packets in a phase of a write, and which.
+    fn keys_forth(&self, phases: Phases, phase: u32) -> Option<(u32, Vec<Key>)> {
+        let rank = self.job.communicator.rank();
+        let to = phases.target(rank, phase)?;
+        let keys = keys(&self.ways, phases, rank, to, phase);
+        (!keys.is_empty()).then_some((to, keys))
     }
 
     /// A message of packets that this rank has; its own come from its buffer.
@@ -150,17 +164,21 @@ impl Shuffle<'_> {
     /// Read: brings the packets of this round from the ranks that fetched them to those that asked
     /// for them. A rank that has given up still passes on what it gets.
     pub(super) async fn relay_back(&mut self, phases: Phases, round: u64) -> Result<()> {
+        if !self.ways.anything_relayed() {
+            return Ok(());
+        }
         let rank = self.job.communicator.rank();
         for phase in (0..phases.count).rev() {
             let began = Instant::now();
             for to in phases.senders(rank, phase) {
-                let keys = keys(phases, to, rank, phase);
-                let message = self.pack_back(&keys);
-                self.send(to, Lane::Data, message)?;
+                let keys = keys(&self.ways, phases, to, rank, phase);
+                if !keys.is_empty() {
+                    let message = self.pack_back(&keys);
+                    self.send(to, Lane::Data, message)?;
+                }
             }
-            if let Some(from) = phases.target(rank, phase) {
+            if let Some((from, keys)) = self.keys_forth(phases, phase) {
                 let bytes = self.receive(from, Lane::Data).await?;
-                let keys = keys(phases, rank, from, phase);
                 self.gave_up |= unpack(bytes, &keys, &mut self.packets)? == GAVE_UP;
             }
             self.statistics.add_phase(phase, began.elapsed());

@@ -1,8 +1,8 @@
 //! Rounds: bytes between the ranks and the aggregators' windows.
 //!
-//! Between ranks of one address space, an aggregator copies straight from or to the other's
-//! buffer, which its owner exposes once, at the start. Elsewhere bytes travel in messages; at
-//! most [`ROUNDS_AHEAD`] of them from one rank to another are not yet answered, which bounds the
+//! Between ranks of one node, an aggregator copies straight from or to the other's buffer, which
+//! its owner offers once, at the start (`ways`). Elsewhere bytes travel in messages; at most
+//! [`ROUNDS_AHEAD`] of them from one rank to another are not yet answered, which bounds the
 //! memory they take. Who sends what to whom follows from the plan on both sides: there are no
 //! counts to exchange.
 //!
@@ -10,15 +10,14 @@
 //! learns of a failure gives up too, but stays in the rounds to their end.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::agree::{Report, reports};
 use super::relay::{Packet, Packets};
+use super::ways::{Way, Ways};
 use super::window::{Window, reach};
-use super::{Job, Outcome, timed};
-use crate::access::memory::{ExposureGuard, Parcel};
-use crate::access::{Buffer, Exposure};
+use super::{Job, Outcome};
+use crate::access::memory::{Held, Parcel, Together};
 use crate::comm::collective::{index, rank_of};
 use crate::comm::{Lane, Message, Tag, receive};
 use crate::error::{Error, ErrorClass, Result};
@@ -26,6 +25,9 @@ use crate::number::{narrow, wide};
 use crate::plan::two_phase::{Domain, Holes, Route};
 use crate::plan::{Direction, Shuffled};
 use crate::statistics::CallStatistics;
+
+/// Shorter pieces come from other processes by way of a buffer.
+const STAGED_PIECE_BYTES: u64 = 1024;
 
 /// How many messages a rank may send to another before the first is answered.
 const ROUNDS_AHEAD: u32 = 2;
@@ -65,27 +67,15 @@ pub(super) async fn run(
     Ok(outcome)
 }
 
-/// How bytes get from a rank to an aggregator and back.
-#[derive(Clone)]
-enum Way {
-    /// They are the same rank.
-    Own,
-    /// The aggregator uses the rank's memory.
-    Memory(Arc<Exposure>),
-    Messages,
-    /// By other ranks; the bytes are among the packets.
-    Relayed,
-}
-
 pub(super) struct Shuffle<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) shuffled: &'a Shuffled,
     pub(super) statistics: &'a mut CallStatistics,
-    /// This rank's window, if it is an aggregator, and the ways to the ranks it serves.
+    /// This rank's window, if it is an aggregator.
     window: Option<(&'a Domain, Window)>,
-    ways: Vec<Way>,
-    /// Keeps this rank's buffer usable for the aggregators that share its memory.
-    exposure: Option<ExposureGuard>,
+    pub(super) ways: Ways,
+    /// Bytes between the window and other processes.
+    staging: Vec<u8>,
     /// Messages that a rank has not answered yet.
     unanswered: HashMap<u32, u32>,
     /// Bytes that came, or go, in phases.
@@ -95,56 +85,23 @@ pub(super) struct Shuffle<'a> {
 }
 
 impl<'a> Shuffle<'a> {
-    /// Exposes this rank's buffer to the aggregators that share its memory, and learns which
-    /// buffers are exposed to this one.
     async fn start(
         job: &'a Job<'a>,
         shuffled: &'a Shuffled,
         statistics: &'a mut CallStatistics,
     ) -> Result<Shuffle<'a>> {
-        let communicator = job.communicator;
-        let rank = communicator.rank();
-        let tag = Tag { call: job.call, lane: Lane::Data };
-        // Several aggregators write to one buffer at once: then no byte may be named twice.
-        let direct = shuffled.route() == Route::Direct;
-        let exposable = direct
-            && job.refused.is_none()
-            && (job.prepared.direction == Direction::Write || job.buffer.is_sorted());
-        let exposure = exposable.then(|| ExposureGuard::new(job.buffer.clone()));
-        for domain in shuffled.domains().iter().filter(|_| direct) {
-            let to = domain.aggregator;
-            let concerned = !job.prepared.own.within(&domain.file).is_empty();
-            if to != rank && concerned && communicator.shares_memory(to) {
-                let shared = exposure.as_ref().map(|guard| guard.share() as _);
-                communicator.send(to, tag, Message { bytes: Vec::new(), shared })?;
-            }
-        }
-        let domain = shuffled.domain_of(rank);
-        let other = if direct { Way::Messages } else { Way::Relayed };
-        let mut ways = vec![other; job.prepared.peers.len()];
-        ways[index(rank)] = Way::Own;
-        if let Some(domain) = domain.filter(|_| direct) {
-            for (peer, access) in job.prepared.peers.iter().enumerate() {
-                let from = rank_of(peer);
-                let concerned = !access.within(&domain.file).is_empty();
-                if from != rank && concerned && communicator.shares_memory(from) {
-                    let message = receive(communicator, from, tag).await?;
-                    let shared = message.shared.and_then(|shared| shared.downcast().ok());
-                    ways[peer] = shared.map_or(Way::Messages, Way::Memory);
-                }
-            }
-        }
+        let ways = Ways::find(job, shuffled, statistics).await?;
+        let domain = shuffled.domain_of(job.communicator.rank());
         let window = domain.map(|domain| (domain, Window::new(domain, shuffled)));
-        let unanswered = HashMap::new();
         let gave_up = job.refused.is_some();
-        let packets = Packets::new();
+        let (staging, unanswered, packets) = (Vec::new(), HashMap::new(), Packets::new());
         Ok(Shuffle {
             job,
             shuffled,
             statistics,
             window,
             ways,
-            exposure,
+            staging,
             unanswered,
             packets,
             gave_up,
@@ -155,13 +112,12 @@ impl<'a> Shuffle<'a> {
     /// with its parcels for them.
     fn own_parcels(&self, round: u64) -> Vec<(u32, Parcel<'a>)> {
         let communicator = self.job.communicator;
-        let exposed = self.exposure.is_some();
         let own = &self.job.prepared.own;
         let mut parcels = Vec::new();
         for domain in self.shuffled.domains() {
             let aggregator = domain.aggregator;
-            let by_memory = exposed && communicator.shares_memory(aggregator);
-            if aggregator == communicator.rank() || by_memory {
+            let is_own = aggregator == communicator.rank();
+            if is_own || self.ways.is_used_by(communicator, aggregator) {
                 continue;
             }
             let positions = own.within(&self.shuffled.window(domain, round));
@@ -233,70 +189,94 @@ impl<'a> Shuffle<'a> {
             _ => None,
         };
         window.open_for_write(self.job, &parcels, self.statistics);
-        for (&rank, parcel) in ranks.iter().zip(&parcels) {
-            self.place(rank, parcel).await?;
+        let arrived = self.arrivals(&ranks, &parcels).await?;
+        if let Err((rank, error)) = self.assemble(&ranks, &parcels, &arrived) {
+            return Err(self.who_left(rank, error).await);
         }
+        drop(arrived);
         let Some((_, window)) = &mut self.window else { return Ok(()) };
         window.store(self.job, &parcels, self.statistics);
         drop(guard);
         let answer = if window.is_closed() { GAVE_UP } else { GOES_ON };
         self.gave_up |= window.is_closed();
         for rank in ranks {
-            if matches!(self.ways[index(rank)], Way::Messages) {
+            if matches!(self.ways.from(rank), Way::Messages) {
                 self.send(rank, Lane::Answer, vec![answer])?;
             }
         }
         Ok(())
     }
 
-    /// Puts one rank's bytes into the window.
-    async fn place(&mut self, rank: u32, parcel: &Parcel<'a>) -> Result<()> {
-        let way = self.ways[index(rank)].clone();
-        let message = match way {
-            Way::Messages => Some(self.receive(rank, Lane::Data).await?),
-            _ => None,
-        };
-        let Some((domain, window)) = &mut self.window else { return Ok(()) };
-        if let Way::Relayed = way {
-            match self.packets.remove(&(rank, domain.aggregator)) {
-                Some(packet) if wide(packet.bytes().len()) == parcel.len() => {
-                    if !window.is_closed() {
-                        timed(&mut self.statistics.packing, || {
-                            window.contents().unpack(parcel.clone(), packet.bytes());
-                        });
+    /// The bytes of a window that came in messages or packets, by parcel; closes the window if a
+    /// rank has given up.
+    async fn arrivals(&mut self, ranks: &[u32], parcels: &[Parcel<'a>]) -> Result<Vec<Packet>> {
+        let mut arrived = Vec::with_capacity(ranks.len());
+        for (&rank, parcel) in ranks.iter().zip(parcels) {
+            let packet = match self.ways.from(rank) {
+                Way::Messages => payload(self.receive(rank, Lane::Data).await?, parcel.len())?,
+                Way::Relayed => {
+                    let class = self.window.as_ref().map_or(0, |(domain, _)| domain.aggregator);
+                    let packet = self.packets.remove(&(rank, class));
+                    let whole = packet.filter(|packet| wide(packet.bytes().len()) == parcel.len());
+                    if whole.is_none() && !self.gave_up {
+                        return Err(malformed());
                     }
+                    whole
                 }
-                // Whoever had to pass it on has given up.
-                _ if self.gave_up => window.close(),
-                _ => return Err(malformed()),
+                _ => Some(Packet::default()),
+            };
+            if let (None, Some((_, window))) = (&packet, &mut self.window) {
+                // Whoever sent it, or had to pass it on, has given up.
+                window.close();
             }
+            arrived.push(packet.unwrap_or_default());
+        }
+        Ok(arrived)
+    }
+
+    /// Puts all ranks' bytes into the window. An error names the rank whose memory is gone.
+    fn assemble(
+        &mut self,
+        ranks: &[u32],
+        parcels: &[Parcel<'a>],
+        arrived: &[Packet],
+    ) -> std::result::Result<(), (u32, Error)> {
+        let Some((_, window)) = self.window.as_mut().filter(|(_, window)| !window.is_closed())
+        else {
             return Ok(());
+        };
+        let began = Instant::now();
+        let communicator = self.job.communicator;
+        let mut contents = window.contents();
+        let held = hold(&self.ways, ranks)?;
+        let mut staged = stage(&mut self.staging, &self.ways, ranks, parcels);
+        for ((&rank, parcel), staged) in ranks.iter().zip(parcels).zip(&mut staged) {
+            let Way::Process(remote) = self.ways.from(rank) else { continue };
+            let Some(memory) = communicator.process_memory() else { continue };
+            self.statistics.shared_bytes += parcel.len();
+            let pulled = match staged {
+                Some(bytes) => remote.pull(memory, &parcel.positions, bytes),
+                None => remote.pull_into(memory, &mut contents, parcel),
+            };
+            pulled.map_err(|error| (rank, error))?;
         }
-        if let Some(bytes) = message {
-            match payload(&bytes, parcel.len())? {
-                Some(payload) if !window.is_closed() => {
-                    window.contents().unpack(parcel.clone(), payload);
+        let mut together = Together::into(&mut contents);
+        for (number, (&rank, parcel)) in ranks.iter().zip(parcels).enumerate() {
+            match (self.ways.from(rank), &held[number], &staged[number]) {
+                (Way::Own, ..) => together.buffer(self.job.buffer, parcel),
+                (Way::Memory(_), Some(exposed), _) => {
+                    self.statistics.shared_bytes += parcel.len();
+                    together.buffer(exposed, parcel);
                 }
-                Some(_) => {}
-                None => window.close(),
+                (Way::Process(_), _, Some(bytes)) => together.bytes(bytes, parcel),
+                (Way::Messages | Way::Relayed, ..) => {
+                    together.bytes(arrived[number].bytes(), parcel);
+                }
+                _ => {}
             }
         }
-        if window.is_closed() {
-            return Ok(());
-        }
-        match way {
-            Way::Own => timed(&mut self.statistics.packing, || {
-                self.job.buffer.fill(&mut window.contents(), parcel.clone());
-            }),
-            Way::Memory(exposure) => {
-                self.statistics.shared_bytes += parcel.len();
-                let fill = |buffer: &Buffer| buffer.fill(&mut window.contents(), parcel.clone());
-                if let Err(gone) = exposure.with(fill) {
-                    return Err(self.who_left(rank, gone).await);
-                }
-            }
-            Way::Messages | Way::Relayed => {}
-        }
+        together.run(self.job.prepared.disjoint);
+        self.statistics.packing += began.elapsed();
         Ok(())
     }
 
@@ -317,47 +297,95 @@ impl<'a> Shuffle<'a> {
             window.close();
         }
         let end = window.fetch(self.job, &parcels, self.statistics);
-        for (rank, parcel) in ranks.into_iter().zip(parcels) {
-            // Where the file ends, a rank gets the first of its positions only.
+        // Where the file ends, a rank gets the first of its positions only.
+        let there = |parcel: Parcel<'a>| {
             let there = parcel.access.within(&(0..end)).end.max(parcel.positions.start);
             let positions = parcel.positions.start..there.min(parcel.positions.end);
-            self.hand_out(rank, Parcel { positions, ..parcel }).await?;
+            Parcel { positions, ..parcel }
+        };
+        let parcels: Vec<Parcel<'a>> = parcels.into_iter().map(there).collect();
+        for &rank in &ranks {
+            if matches!(self.ways.from(rank), Way::Messages) {
+                self.wait_for_answers(rank, ROUNDS_AHEAD - 1).await?;
+            }
         }
-        Ok(())
+        let leaving = match self.hand_out(&ranks, &parcels) {
+            Ok(leaving) => leaving,
+            Err((rank, error)) => return Err(self.who_left(rank, error).await),
+        };
+        self.dispatch(&ranks, leaving)
     }
 
-    /// Gives one rank its bytes of the window.
-    async fn hand_out(&mut self, rank: u32, parcel: Parcel<'a>) -> Result<()> {
-        let way = self.ways[index(rank)].clone();
-        if matches!(way, Way::Messages) {
-            self.wait_for_answers(rank, ROUNDS_AHEAD - 1).await?;
-        }
-        let Some((domain, window)) = &mut self.window else { return Ok(()) };
-        match way {
-            Way::Relayed => {
-                let mut bytes = vec![0; narrow(parcel.len())];
-                timed(&mut self.statistics.packing, || window.contents().pack(parcel, &mut bytes));
-                self.gave_up |= window.error.is_some();
-                self.packets.insert((rank, domain.aggregator), Packet::new(bytes));
-            }
-            Way::Own if self.job.refused.is_some() => {}
-            Way::Own => timed(&mut self.statistics.packing, || {
-                self.job.buffer.take(&window.contents(), parcel);
-            }),
-            Way::Memory(exposure) => {
-                self.statistics.shared_bytes += parcel.len();
-                let take = |buffer: &Buffer| buffer.take(&window.contents(), parcel);
-                if let Err(gone) = exposure.with(take) {
-                    return Err(self.who_left(rank, gone).await);
+    /// Gives all ranks their bytes of the window; returns those that leave in messages or packets,
+    /// by parcel. An error names the rank whose memory is gone.
+    fn hand_out(
+        &mut self,
+        ranks: &[u32],
+        parcels: &[Parcel<'a>],
+    ) -> std::result::Result<Vec<Vec<u8>>, (u32, Error)> {
+        let Some((_, window)) = &mut self.window else { return Ok(Vec::new()) };
+        let began = Instant::now();
+        let communicator = self.job.communicator;
+        let contents = window.contents();
+        let held = hold(&self.ways, ranks)?;
+        let mut staged = stage(&mut self.staging, &self.ways, ranks, parcels);
+        let room = |(&rank, parcel): (&u32, &Parcel<'_>)| match self.ways.from(rank) {
+            // The last byte of a message says how its sender fares.
+            Way::Messages => vec![GOES_ON; narrow(parcel.len()) + 1],
+            Way::Relayed => vec![0; narrow(parcel.len())],
+            _ => Vec::new(),
+        };
+        let mut leaving: Vec<Vec<u8>> = ranks.iter().zip(parcels).map(room).collect();
+        let mut together = Together::out_of(&contents);
+        let rooms = staged.iter_mut().zip(&mut leaving);
+        for ((number, (&rank, parcel)), (staged, leaving)) in
+            ranks.iter().zip(parcels).enumerate().zip(rooms)
+        {
+            match (self.ways.from(rank), &held[number], staged) {
+                (Way::Own, ..) if self.job.refused.is_some() => {}
+                (Way::Own, ..) => together.buffer(self.job.buffer, parcel),
+                (Way::Memory(_), Some(exposed), _) => {
+                    self.statistics.shared_bytes += parcel.len();
+                    together.buffer(exposed, parcel);
                 }
+                (Way::Process(_), _, Some(bytes)) => together.room(bytes, parcel),
+                (Way::Messages | Way::Relayed, ..) => together.room(leaving, parcel),
+                _ => {}
             }
-            Way::Messages => {
-                let state = if window.error.is_some() { GAVE_UP } else { GOES_ON };
-                let mut bytes = vec![state; narrow(parcel.len()) + 1];
-                let payload = bytes.split_last_mut().map_or(&mut [][..], |(_, payload)| payload);
-                window.contents().pack(parcel, payload);
-                self.send(rank, Lane::Data, bytes)?;
-                *self.unanswered.entry(rank).or_default() += 1;
+        }
+        together.run(true);
+        for ((&rank, parcel), staged) in ranks.iter().zip(parcels).zip(&staged) {
+            let Way::Process(remote) = self.ways.from(rank) else { continue };
+            let Some(memory) = communicator.process_memory() else { continue };
+            self.statistics.shared_bytes += parcel.len();
+            let pushed = match staged {
+                Some(bytes) => remote.push(memory, &parcel.positions, bytes),
+                None => remote.push_from(memory, &contents, parcel),
+            };
+            pushed.map_err(|error| (rank, error))?;
+        }
+        self.statistics.packing += began.elapsed();
+        Ok(leaving)
+    }
+
+    /// Sends the bytes of a window on their way.
+    fn dispatch(&mut self, ranks: &[u32], leaving: Vec<Vec<u8>>) -> Result<()> {
+        let Some((domain, window)) = &self.window else { return Ok(()) };
+        let (class, failed) = (domain.aggregator, window.error.is_some());
+        for (&rank, mut bytes) in ranks.iter().zip(leaving) {
+            match self.ways.from(rank) {
+                Way::Relayed => {
+                    self.gave_up |= failed;
+                    self.packets.insert((rank, class), Packet::new(bytes));
+                }
+                Way::Messages => {
+                    if let (true, Some(state)) = (failed, bytes.last_mut()) {
+                        *state = GAVE_UP;
+                    }
+                    self.send(rank, Lane::Data, bytes)?;
+                    *self.unanswered.entry(rank).or_default() += 1;
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -443,10 +471,50 @@ pub(super) fn malformed() -> Error {
 }
 
 /// The bytes of a message of known length; `None` if its sender gave up.
-fn payload(message: &[u8], len: u64) -> Result<Option<&[u8]>> {
-    match message.split_last().ok_or_else(malformed)? {
-        (&GAVE_UP, _) => Ok(None),
-        (_, payload) if wide(payload.len()) == len => Ok(Some(payload)),
+fn payload(mut message: Vec<u8>, len: u64) -> Result<Option<Packet>> {
+    match message.pop().ok_or_else(malformed)? {
+        GAVE_UP => Ok(None),
+        _ if wide(message.len()) == len => Ok(Some(Packet::new(message))),
         _ => Err(malformed()),
     }
+}
+
+/// Keeps the buffers of this process in place while they are used, by parcel.
+fn hold<'a>(
+    ways: &'a Ways,
+    ranks: &[u32],
+) -> std::result::Result<Vec<Option<Held<'a>>>, (u32, Error)> {
+    let held = |&rank: &u32| match ways.from(rank) {
+        Way::Memory(exposure) => exposure.hold().map(Some).map_err(|error| (rank, error)),
+        _ => Ok(None),
+    };
+    ranks.iter().map(held).collect()
+}
+
+/// Room for the bytes of parcels in other processes, by parcel; none for those whose pieces are
+/// long enough to be copied one by one.
+fn stage<'a>(
+    staging: &'a mut Vec<u8>,
+    ways: &Ways,
+    ranks: &[u32],
+    parcels: &[Parcel<'_>],
+) -> Vec<Option<&'a mut [u8]>> {
+    let len = |(&rank, parcel): (&u32, &Parcel<'_>)| match ways.from(rank) {
+        Way::Process(_) if parcel.access.piece_bytes() < STAGED_PIECE_BYTES => {
+            Some(narrow(parcel.len()))
+        }
+        _ => None,
+    };
+    let lens: Vec<Option<usize>> = ranks.iter().zip(parcels).map(len).collect();
+    let total = lens.iter().flatten().sum();
+    if staging.len() < total {
+        staging.resize(total, 0);
+    }
+    let mut rest = &mut staging[..];
+    let mut take = |len: usize| {
+        let (room, behind) = std::mem::take(&mut rest).split_at_mut(len);
+        rest = behind;
+        room
+    };
+    lens.into_iter().map(|len| len.map(&mut take)).collect()
 }
