@@ -3,7 +3,7 @@
 //! | file | concept |
 //! | --- | --- |
 //! | `inspect` | the ranks tell each other what they ask for; everybody makes the same plan |
-//! | `ways` | how bytes get from one rank to another: by memory, in messages, from partner to partner |
+//! | `ways` | how bytes get from one rank to another: by memory, in messages, by partners |
 //! | `shuffle` | rounds: bytes between the ranks and the aggregators' windows |
 //! | `relay` | bytes from partner to partner, in the phases of a round |
 //! | `window` | one aggregator's window: assembled, stored, fetched, handed out |

@@ -260,7 +260,7 @@ impl<'a> Shuffle<'a> {
             };
             pulled.map_err(|error| (rank, error))?;
         }
-        let mut together = Together::into(&mut contents);
+        let mut together = Together::onto(&mut contents);
         for (number, (&rank, parcel)) in ranks.iter().zip(parcels).enumerate() {
             match (self.ways.from(rank), &held[number], &staged[number]) {
                 (Way::Own, ..) => together.buffer(self.job.buffer, parcel),

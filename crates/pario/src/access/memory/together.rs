@@ -23,7 +23,7 @@ pub(crate) struct Together<'a> {
 
 impl<'a> Together<'a> {
     /// Copies to a window.
-    pub(crate) fn into(window: &'a mut FileWindow<'_>) -> Together<'a> {
+    pub(crate) fn onto(window: &'a mut FileWindow<'_>) -> Together<'a> {
         let first = window.offset.cast_signed();
         let window = Span::of_mut(window.bytes).based_at(first);
         Together { window, first, side: Window::Target, walks: Vec::new(), borrowed: PhantomData }
@@ -106,7 +106,7 @@ mod tests {
             let (mut one, mut two) = (vec![0u8; whole], vec![0u8; whole]);
             for (bytes, apart) in [(&mut one, true), (&mut two, false)] {
                 let mut window = FileWindow { offset: 0, bytes };
-                let mut together = Together::into(&mut window);
+                let mut together = Together::onto(&mut window);
                 for (access, data) in accesses.iter().zip(&data) {
                     together.bytes(data, &Parcel { access, positions: access.positions() });
                 }
