@@ -138,8 +138,8 @@ struct Turn {
     clock: u64,
     begin: Duration,
     end: Duration,
-    /// Of planning, exchange and storage.
-    times: [Duration; 3],
+    /// Of meeting, planning, exchange and storage.
+    times: [Duration; 4],
     counts: [u64; COUNTS],
 }
 
@@ -429,7 +429,8 @@ fn counts(statistics: &mut CallStatistics) -> [&mut u64; COUNTS] {
 
 impl Turn {
     fn new(clock: u64, (begin, end): (Duration, Duration), statistics: &CallStatistics) -> Turn {
-        let times = [statistics.planning, statistics.exchange, statistics.storage];
+        let CallStatistics { meeting, planning, exchange, storage, .. } = *statistics;
+        let times = [meeting, planning, exchange, storage];
         let counts = counts(&mut statistics.clone()).map(|count| *count);
         Turn { clock, begin, end, times, counts }
     }
@@ -441,9 +442,11 @@ impl Measured {
         for (index, sum) in counts(&mut statistics).into_iter().enumerate() {
             *sum = turns.iter().map(|turn| turn.counts[index]).sum();
         }
-        let busiest = turns.iter().max_by_key(|turn| turn.times[2]);
+        let busiest = turns.iter().max_by_key(|turn| turn.times[3]);
         if let Some(busiest) = busiest {
-            [statistics.planning, statistics.exchange, statistics.storage] = busiest.times;
+            let [meeting, planning, exchange, storage] = busiest.times;
+            (statistics.meeting, statistics.planning) = (meeting, planning);
+            (statistics.exchange, statistics.storage) = (exchange, storage);
         }
         Measured { seconds: span(turns).as_secs_f64(), statistics }
     }

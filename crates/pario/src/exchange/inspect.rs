@@ -6,6 +6,8 @@
 //!
 //! Cost: one all-gather; for each irregular rank one message to each aggregator.
 
+use std::time::{Duration, Instant};
+
 use crate::access::Access;
 use crate::comm::collective::{all_gather, index, rank_of};
 use crate::comm::{Communicator, Lane, Message, Tag, receive};
@@ -74,13 +76,17 @@ pub(crate) async fn together(
     call: u64,
     own: Result<Access>,
     known: Known,
+    meeting: &mut Duration,
 ) -> Result<Outlook> {
     let announcement = Announcement::new(around, &own);
     let first = match known.0.is_empty() {
         true => announcement.to_wire(),
         false => announcement.to_short_wire(&known),
     };
-    let mut gathered = all_gather(communicator, call, first).await?;
+    let began = Instant::now();
+    let first = all_gather(communicator, call, first).await;
+    *meeting += began.elapsed();
+    let mut gathered = first?;
     same_call(&gathered)?;
     let known = gathered.iter().map(|wire| known_of(wire)).collect::<Result<Vec<Known>>>()?;
     if let Some(number) = Known::agreed(&known) {

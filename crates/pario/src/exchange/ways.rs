@@ -92,7 +92,7 @@ impl Ways {
         let everybody = || (0..communicator.size()).all(|other| reaches(communicator, other));
         let ways = match shuffled.route() {
             Route::Direct => {
-                Ways::new(job, count, Way::Messages).to_aggregators(job, shuffled).await
+                Ways::new(job, count, Way::Messages).with_aggregators(job, shuffled).await
             }
             Route::Phases(phases) if everybody() => {
                 Ways::new(job, count, Way::Relayed).through_phases(job, phases, statistics).await
@@ -147,7 +147,7 @@ impl Ways {
         offer
     }
 
-    async fn to_aggregators(mut self, job: &Job<'_>, shuffled: &Shuffled) -> Result<Ways> {
+    async fn with_aggregators(mut self, job: &Job<'_>, shuffled: &Shuffled) -> Result<Ways> {
         let communicator = job.communicator;
         let rank = communicator.rank();
         let tag = Tag { call: job.call, lane: Lane::Data };

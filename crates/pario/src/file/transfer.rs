@@ -249,8 +249,10 @@ impl Handle {
         statistics: &mut CallStatistics,
     ) -> Result<u64> {
         let start = Instant::now();
-        let prepared = self.prepare(begun, access).await;
-        statistics.planning += start.elapsed();
+        let mut meeting = Duration::ZERO;
+        let prepared = self.prepare(begun, access, &mut meeting).await;
+        statistics.planning += start.elapsed().saturating_sub(meeting);
+        statistics.meeting += meeting;
         statistics.planned |= !matches!(prepared, Ok((_, false)));
         match prepared {
             Ok((prepared, _)) => self.execute(begun.call, &prepared, buffer, statistics).await,
@@ -278,6 +280,7 @@ impl Handle {
         &self,
         begun: &Begun,
         access: Result<Access>,
+        meeting: &mut Duration,
     ) -> Result<(Arc<Prepared>, bool)> {
         let around = Circumstances {
             hints: &begun.hints,
@@ -300,7 +303,7 @@ impl Handle {
             Ok(access) => self.state().plans.known(&setting, access),
             Err(_) => Known::default(),
         };
-        match together(&around, &*self.communicator, begun.call, access, known).await? {
+        match together(&around, &*self.communicator, begun.call, access, known, meeting).await? {
             Outlook::Known(number) => {
                 let plan = self.state().plans.take(number);
                 let lost = || Error::new(ErrorClass::Intern, "a kept plan got lost");
@@ -393,7 +396,8 @@ impl Handle {
         };
         let start = Instant::now();
         self.wait_for(begun.earlier.clone()).await;
-        let prepared = self.prepare(&begun, access).await;
+        let mut meeting = Duration::ZERO;
+        let prepared = self.prepare(&begun, access, &mut meeting).await;
         let (prepared, _) = prepared.map_err(|error| self.explain(error))?;
         Ok(Plan::new(prepared, begun.kind, len, start.elapsed()))
     }

@@ -58,7 +58,10 @@ pub struct CallStatistics {
     pub storage_written_bytes: u64,
     /// Ranges that this rank locked.
     pub locks: u64,
-    /// Time until the plan was known, with the exchange of requests.
+    /// Time until all ranks had told each other which call they make: waiting for the last one to
+    /// come, for the most part.
+    pub meeting: Duration,
+    /// Time until the plan was known, without that of the meeting.
     pub planning: Duration,
     /// Time in the shuffle: copying, sending, waiting for others.
     pub exchange: Duration,
@@ -171,12 +174,12 @@ impl CallStatistics {
         ]
     }
 
-    fn times(&self) -> [Duration; 3] {
-        [self.planning, self.exchange, self.storage]
+    fn times(&self) -> [Duration; 4] {
+        [self.meeting, self.planning, self.exchange, self.storage]
     }
 
-    fn times_mut(&mut self) -> [&mut Duration; 3] {
-        [&mut self.planning, &mut self.exchange, &mut self.storage]
+    fn times_mut(&mut self) -> [&mut Duration; 4] {
+        [&mut self.meeting, &mut self.planning, &mut self.exchange, &mut self.storage]
     }
 
     fn add_counts(&mut self, other: &CallStatistics) {
@@ -207,7 +210,8 @@ impl CallStatistics {
         )?;
         writeln!(
             formatter,
-            "time        {:.3} ms planning, {:.3} ms exchange, {:.3} ms storage",
+            "time        {:.3} ms meeting, {:.3} ms planning, {:.3} ms exchange, {:.3} ms storage",
+            ms(self.meeting),
             ms(self.planning),
             ms(self.exchange),
             ms(self.storage)

@@ -5,7 +5,11 @@
 //! of what it received by asking where those entries came from before, back to the distribution
 //! that they started with. So what ranks tell each other is datatypes, with all that is needed to
 //! follow them, never lists of entries.
+//!
+//! Cost: entries that follow each other in memory and in the file are one run, and all work is on
+//! runs. A finer grid of the same distribution has longer runs, not more of them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Inspection, Packing, Phase, Place, Tuple, equal_share, joined};
@@ -36,9 +40,18 @@ impl Indexed {
 
     /// Address of the n-th entry (figure 9, `Phy2Log`).
     pub(super) fn address(&self, entry: u64) -> u64 {
-        let tuple = self.ends.partition_point(|&end| end <= entry);
-        let Tuple { offset, len } = self.tuples[tuple];
-        offset + (entry + len - self.ends[tuple])
+        self.addresses(entry..entry + 1).next().map_or(0, |tuple| tuple.offset)
+    }
+
+    /// Addresses of some entries.
+    fn addresses(&self, entries: Range<u64>) -> impl Iterator<Item = Tuple> {
+        let first = self.ends.partition_point(|&end| end <= entries.start);
+        let inside = move |(tuple, &end): (&Tuple, &u64)| {
+            let begin = end - tuple.len;
+            let (from, to) = (begin.max(entries.start), end.min(entries.end));
+            (from < to).then(|| Tuple { offset: tuple.offset + (from - begin), len: to - from })
+        };
+        self.tuples[first..].iter().zip(&self.ends[first..]).map_while(inside)
     }
 }
 
@@ -67,33 +80,112 @@ pub(super) struct Message {
 impl Origins {
     /// Logical address of the entry at a physical one.
     pub(super) fn logical(&self, physical: u64) -> u64 {
-        let (mut origins, mut physical) = (self, physical);
-        loop {
-            let holds = |received: &&Received| {
-                let end = received.offset + received.message.sent.len();
-                (received.offset..end).contains(&physical)
-            };
-            let Some(received) = origins.received.iter().find(holds) else {
-                return origins.distribution.address(physical - origins.alloc_offset);
-            };
-            physical = received.message.sent.address(physical - received.offset);
-            origins = &received.message.sender;
+        self.runs(Tuple { offset: physical, len: 1 }).first().map_or(0, |run| run.logical)
+    }
+
+    /// The entries at some physical addresses, of which all came in one message or none did.
+    fn runs(&self, physical: Tuple) -> Vec<Run> {
+        let received = self.received.iter().find(|received| {
+            let end = received.offset + received.message.sent.len();
+            (received.offset..end).contains(&physical.offset)
+        });
+        let mut runs = Vec::new();
+        let mut at = physical.offset;
+        let mut add = |logical: u64, len: u64| {
+            runs.push(Run { logical, physical: at, len });
+            at += len;
+        };
+        let entries = |start: u64| physical.offset - start..physical.offset - start + physical.len;
+        match received {
+            None => {
+                let addresses = self.distribution.addresses(entries(self.alloc_offset));
+                addresses.for_each(|tuple| add(tuple.offset, tuple.len));
+            }
+            Some(Received { offset, message }) => {
+                for sent in message.sent.addresses(entries(*offset)) {
+                    for part in message.sender.parts(sent) {
+                        let runs = message.sender.runs(part);
+                        runs.into_iter().for_each(|run| add(run.logical, run.len));
+                    }
+                }
+            }
         }
+        runs
+    }
+
+    /// Physical addresses, divided where entries of one message end.
+    fn parts(&self, physical: Tuple) -> Vec<Tuple> {
+        let end = physical.offset + physical.len;
+        let own = self.alloc_offset..self.alloc_offset + self.distribution.len();
+        let regions = self
+            .received
+            .iter()
+            .map(|received| received.offset..received.offset + received.message.sent.len());
+        let mut cuts: Vec<u64> = regions
+            .chain([own])
+            .flat_map(|region| [region.start, region.end])
+            .filter(|&cut| cut > physical.offset && cut < end)
+            .chain([physical.offset, end])
+            .collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let part = |cut: &[u64]| Tuple { offset: cut[0], len: cut[1] - cut[0] };
+        cuts.windows(2).map(part).collect()
     }
 }
 
-/// An entry of the list; they sort by their logical addresses.
+/// Entries that follow each other in memory and in the file; runs sort by their logical addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Entry {
+pub(super) struct Run {
     pub(super) logical: u64,
     pub(super) physical: u64,
+    pub(super) len: u64,
+}
+
+impl Run {
+    fn physical(self) -> Tuple {
+        Tuple { offset: self.physical, len: self.len }
+    }
+}
+
+/// Sorts runs by their logical addresses and joins those that follow each other.
+fn sort(runs: &mut Vec<Run>) {
+    runs.sort_unstable();
+    runs.dedup_by(|next, run| {
+        let follows =
+            run.logical + run.len == next.logical && run.physical + run.len == next.physical;
+        if follows {
+            run.len += next.len;
+        }
+        follows
+    });
+}
+
+/// Takes the entries from number `half` on out of a list.
+fn split_off(list: &mut Vec<Run>, half: u64) -> Vec<Run> {
+    let mut below = 0;
+    let place = list.iter().position(|run| {
+        below += run.len;
+        below > half
+    });
+    let Some(place) = place else { return Vec::new() };
+    let mut second = list.split_off(place);
+    if let Some(run) = second.first_mut() {
+        let kept = run.len - (below - half);
+        if kept > 0 {
+            list.push(Run { len: kept, ..*run });
+        }
+        *run =
+            Run { logical: run.logical + kept, physical: run.physical + kept, len: run.len - kept };
+    }
+    second
 }
 
 /// One rank on its way through the phases.
 #[derive(Debug)]
 pub(super) struct Inspector {
     place: Place,
-    pub(super) list: Vec<Entry>,
+    pub(super) list: Vec<Run>,
     pub(super) origins: Origins,
     phases: Vec<Phase>,
 }
@@ -106,22 +198,20 @@ impl Inspector {
             distribution: Arc::new(Indexed::new(distribution.to_vec())),
             received: Vec::new(),
         };
-        let physical = origins.alloc_offset..origins.alloc_offset + place.share;
-        let entry = |physical| Entry { logical: origins.logical(physical), physical };
-        let mut list: Vec<Entry> = physical.map(entry).collect();
-        list.sort_unstable();
+        let mut list = origins.runs(Tuple { offset: origins.alloc_offset, len: place.share });
+        sort(&mut list);
         Inspector { place, list, origins, phases: Vec::new() }
     }
 
     /// Takes the half for the partner of the next phase out of the list.
     pub(super) fn send(&mut self) -> Message {
         let phase = rank_of(self.phases.len());
-        let mut half = self.list.split_off(self.list.len() / 2);
+        let mut half = split_off(&mut self.list, self.place.half());
         if !self.place.sends_second_half(phase) {
             std::mem::swap(&mut half, &mut self.list);
         }
-        half.sort_unstable_by_key(|entry| entry.physical);
-        let send = tuples(half.iter().map(|entry| entry.physical));
+        half.sort_unstable_by_key(|run| run.physical);
+        let send = joined(half.iter().map(|run| run.physical()));
         let sent = Arc::new(Indexed::new(send.clone()));
         self.phases.push(Phase {
             partner: self.place.partner(phase),
@@ -139,14 +229,13 @@ impl Inspector {
         };
         assert!(message.sent.len() == receive_len, "partners send each other equal halves");
         self.origins.received.push(Received { offset, message });
-        let entry = |physical| Entry { logical: self.origins.logical(physical), physical };
-        self.list.extend((offset..offset + receive_len).map(entry));
-        self.list.sort_unstable();
+        self.list.extend(self.origins.runs(Tuple { offset, len: receive_len }));
+        sort(&mut self.list);
     }
 
     pub(super) fn finish(self) -> Inspection {
-        let addresses: Vec<u64> = self.list.iter().map(|entry| entry.physical).collect();
-        self.place.inspection(self.phases, packing(&addresses))
+        let packing = packing(self.list.iter().map(|run| run.physical()));
+        self.place.inspection(self.phases, packing)
     }
 }
 
@@ -197,28 +286,25 @@ fn inspect(
     Some(inspectors.into_iter().flatten().map(Inspector::finish).collect())
 }
 
-/// Tuples of addresses, in the given order (figure 12, `Compute_Datatype`).
-pub(super) fn tuples(addresses: impl IntoIterator<Item = u64>) -> Vec<Tuple> {
-    joined(addresses.into_iter().map(|offset| Tuple { offset, len: 1 }))
-}
-
 /// The addresses as an interval that is repeated, if they are one: a new interval begins where
-/// addresses stop growing (`Compute_Datatype_Intervaled`). Otherwise one interval of them all.
-pub(super) fn packing(addresses: &[u64]) -> Packing {
-    let mut intervals = addresses.chunk_by(|one, next| one < next);
+/// addresses stop growing (figure 12, `Compute_Datatype_Intervaled`). Otherwise one interval of
+/// them all (`Compute_Datatype`).
+pub(super) fn packing(addresses: impl IntoIterator<Item = Tuple>) -> Packing {
+    let addresses = joined(addresses);
+    let mut intervals = addresses.chunk_by(|one, next| one.offset + one.len <= next.offset);
     let first = intervals.next().unwrap_or(&[]);
     let second = addresses.get(first.len());
-    let stride = second.and_then(|second| second.checked_sub(first[0])).filter(|&by| by > 0);
-    let all = || Packing { tuples: tuples(addresses.iter().copied()), times: 1, stride: 0 };
-    let Some(stride) = stride else { return all() };
+    let stride = second.and_then(|second| second.offset.checked_sub(first[0].offset));
+    let all = || Packing { tuples: addresses.clone(), times: 1, stride: 0 };
+    let Some(stride) = stride.filter(|&by| by > 0) else { return all() };
     let mut times: u64 = 1;
     for interval in intervals {
         let shift = times * stride;
-        let same = first.iter().map(|address| address + shift).eq(interval.iter().copied());
-        if !same {
+        let shifted = first.iter().map(|one| Tuple { offset: one.offset + shift, len: one.len });
+        if !shifted.eq(interval.iter().copied()) {
             return all();
         }
         times += 1;
     }
-    Packing { tuples: tuples(first.iter().copied()), times, stride }
+    Packing { tuples: first.to_vec(), times, stride }
 }

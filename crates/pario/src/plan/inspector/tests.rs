@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::general::{Entry, Indexed, Inspector, packing, tuples};
+use super::general::{Indexed, Inspector, Run, packing};
 use super::*;
 use crate::comm::collective::{index, rank_of};
 use crate::number::narrow;
@@ -38,6 +38,10 @@ impl Random {
 
 fn t(offset: u64, len: u64) -> Tuple {
     Tuple { offset, len }
+}
+
+fn tuples(addresses: impl IntoIterator<Item = u64>) -> Vec<Tuple> {
+    joined(addresses.into_iter().map(|offset| t(offset, 1)))
 }
 
 fn cyclic(ranks: u32, block_len: u64, blocks: u64) -> BlockCyclic {
@@ -192,8 +196,10 @@ fn lists_of_the_case_study() {
     let start = |rank| Inspector::new(Place { butterfly, rank, share: 4 }, &regular.tuples(rank));
     let mut ranks: Vec<Inspector> = (0..4).map(start).collect();
     let list = |inspector: &Inspector| {
-        let pair = |&Entry { logical, physical }: &Entry| (logical, physical);
-        inspector.list.iter().map(pair).collect::<Vec<_>>()
+        let pairs = |&Run { logical, physical, len }: &Run| {
+            (0..len).map(move |entry| (logical + entry, physical + entry))
+        };
+        inspector.list.iter().flat_map(pairs).collect::<Vec<_>>()
     };
     let pass = |ranks: &mut Vec<Inspector>, phase: u32| {
         let messages: Vec<_> = ranks.iter_mut().map(Inspector::send).collect();
@@ -497,7 +503,7 @@ fn what_the_paper_does_not_cover_has_no_inspection() {
 #[test]
 fn packing_finds_repeated_intervals_only() {
     let packed = |addresses: &[u64]| {
-        let Packing { tuples, times, stride } = packing(addresses);
+        let Packing { tuples, times, stride } = packing(tuples(addresses.iter().copied()));
         (tuples, times, stride)
     };
     assert_eq!(packed(&[]), (vec![], 1, 0));
