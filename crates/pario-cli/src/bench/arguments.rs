@@ -45,11 +45,11 @@ pub(crate) struct Arguments {
     blocks: Vec<u64>,
 
     /// Edge of the cube of the workload dist3d [default: the largest power of two that fits in
-    /// the bytes; 512 in paper 003]
+    /// the bytes; 512 in paper 003], or of btio [default: 162]
     #[arg(long, value_name = "N")]
     edge: Option<u64>,
 
-    /// What to write and read [default: all but stem2, the arrays of paper 000]
+    /// What to write and read [default: block-cyclic, dist3d]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = workload_names())]
     workloads: Vec<String>,
 
@@ -128,6 +128,7 @@ Examples:
   pario bench
   pario bench --workloads block-cyclic --blocks 4 --strategies two-phase --stats
   pario bench --workloads dist3d --edge 512 --repeat 5
+  pario bench --workloads btio,unstruc,stem2 --strategies auto
   pario bench --workloads stem2 --phases 0,1,2,3,4
   mpirun -n 8 pario bench --dir /scratch
   pario bench --nodes 4 --messages --hint cb_nodes=4 --dir /scratch --json > results.jsonl";

@@ -12,8 +12,10 @@ use std::ops::Range;
 use pario::View;
 
 mod block_cyclic;
+mod btio;
 mod dist3d;
 mod stem2;
+mod unstruc;
 
 /// Bytes of an element.
 pub(crate) const ELEMENT_BYTES: u64 = 4;
@@ -66,9 +68,11 @@ pub(crate) struct Kind {
 }
 
 /// All kinds, in the order in which they are run.
-pub(crate) const KINDS: [Kind; 3] = [
+pub(crate) const KINDS: [Kind; 5] = [
     Kind { name: block_cyclic::NAME, make: block_cyclic::make, on_request: false },
     Kind { name: dist3d::NAME, make: dist3d::make, on_request: false },
+    Kind { name: btio::NAME, make: btio::make, on_request: true },
+    Kind { name: unstruc::NAME, make: unstruc::make, on_request: true },
     Kind { name: stem2::NAME, make: stem2::make, on_request: true },
 ];
 
