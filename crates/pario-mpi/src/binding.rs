@@ -100,6 +100,7 @@ functions! {
         bytes: *const c_void, count: c_int, datatype: usize, to: c_int, tag: c_int, comm: usize,
         request: Out<usize>,
     );
+    Iprobe(from: c_int, tag: c_int, comm: usize, flag: Out<c_int>, status: *mut c_void);
     Improbe(
         from: c_int, tag: c_int, comm: usize, flag: Out<c_int>, message: Out<usize>,
         status: *mut c_void,

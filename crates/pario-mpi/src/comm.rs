@@ -1,27 +1,28 @@
 //! A communicator over MPI.
 //!
 //! It is a duplicate of the user's communicator with an error handler that returns, so that no
-//! message and no error of pario's meets one of the program's. `messages` carries the messages.
-//! Which ranks share a node is found out once, when it is made.
+//! message and no error of pario's meets one of the program's. Which ranks share a node is found
+//! out once, when it is made.
 //!
-//! Ranks of one node share some numbers in memory (`shared`); where there are several nodes, the
-//! shared counter is a window of MPI.
+//! Messages between ranks of one node go through memory that they share (`node`), all others
+//! through MPI (`messages`). Where there are several nodes, the shared counter is a window of MPI.
 
 use std::ffi::{c_int, c_void};
-use std::fs::File;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-use pario::comm::{GateLine, Message, Tag, Task};
+use pario::comm::{GateLine, Message, ProcessMemory, Tag, Task};
 use pario::{Communicator, Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
 use crate::counter::Counter;
 use crate::messages::{Messages, PIECE_BYTES};
+use crate::node::traffic::Traffic;
+use crate::node::{self, Answer, Gather, Place};
 use crate::progress;
-use crate::shared::{Place, SharedLines};
+use crate::wait::{self, Asked, ByMpi};
 
 /// The ranks of an MPI communicator.
 ///
@@ -54,7 +55,12 @@ pub struct MpiCommunicator {
     /// On how many nodes a test pretends to be.
     pretended_nodes: Option<u32>,
     counter: Option<Counter>,
+    /// Messages between ranks of one node.
+    traffic: Option<Arc<Traffic>>,
+    /// All others.
     messages: Messages,
+    /// Whether there are others.
+    by_mpi: Option<ByMpi>,
 }
 
 /// An error if an MPI function failed.
@@ -175,7 +181,9 @@ impl MpiCommunicator {
             nodes: vec![0; number(size) as usize],
             pretended_nodes: None,
             counter: None,
+            traffic: None,
             messages: Messages::new(mpi, comm, number(rank)),
+            by_mpi: None,
         })
     }
 
@@ -200,43 +208,55 @@ impl MpiCommunicator {
         duplicate.owned = true;
         duplicate.messages.piece_bytes = piece_bytes.clamp(1, PIECE_BYTES);
         duplicate.pretended_nodes = pretended_nodes;
-        let ranks = self.size as usize;
-        let segment = (ranks > 1 && self.rank == 0).then(|| SharedLines::segment(ranks)).flatten();
-        let mut place = Place::of_this_process(segment.as_ref());
-        if let Some(nodes) = pretended_nodes {
-            place.host = u64::from(self.rank / self.size.div_ceil(nodes.clamp(1, self.size)));
-        }
-        let places = duplicate.gather_places(place)?;
-        duplicate.nodes = nodes(&places);
-        let lines = duplicate.share_lines(segment.as_ref(), &places)?;
-        duplicate.counter = Some(Counter::new(mpi, comm, self.size, lines)?);
+        let pretended = pretended_nodes
+            .map(|nodes| u64::from(self.rank / self.size.div_ceil(nodes.clamp(1, self.size))));
+        let node = node::meet(mpi, (self.rank, self.size), pretended, &duplicate)?;
+        let neighbours =
+            node.numbers.iter().filter(|&&one| one == node.numbers[self.rank as usize]);
+        wait::note_neighbours(neighbours.count());
+        duplicate.counter = Some(Counter::new(mpi, comm, self.size, node.lines)?);
+        duplicate.traffic = node.traffic;
+        duplicate.nodes = node.numbers;
+        let by_mpi = |rank| rank != self.rank && !duplicate.goes_by_node(rank);
+        duplicate.by_mpi = (0..self.size).any(by_mpi).then(ByMpi::new);
         Ok(duplicate)
     }
 
-    /// The memory that all ranks share, if they run on one node and all of them can map it.
-    fn share_lines(&self, own: Option<&File>, places: &[Place]) -> Result<Option<SharedLines>> {
-        let owner = places[0];
-        if places.len() == 1 || places.iter().any(|place| place.host != owner.host) {
-            return Ok(None);
-        }
-        let lines = SharedLines::map(own, owner, places.len());
-        let mut answer = owner;
-        answer.host = u64::from(lines.is_some());
-        let all = self.gather_places(answer)?.iter().all(|answer| answer.host == 1);
-        Ok(lines.filter(|_| all))
+    /// Whether messages to and from a rank go through memory of the node.
+    fn goes_by_node(&self, rank: u32) -> bool {
+        self.traffic.as_ref().is_some_and(|traffic| traffic.reaches(rank))
     }
 
-    /// What every rank must know of every other.
-    fn gather_places(&self, own: Place) -> Result<Vec<Place>> {
-        let mut places = vec![Place::default(); self.size as usize];
-        let bytes = c_int::try_from(size_of::<Place>()).unwrap_or(0);
+    fn asked(&self) -> Asked {
+        Asked { mpi: self.mpi, comm: self.comm, rank: self.rank }
+    }
+
+    /// What every rank says, by rank.
+    ///
+    /// # Safety
+    /// `T` is plain bytes.
+    unsafe fn gather<T: Copy + Default>(&self, own: T) -> Result<Vec<T>> {
+        let mut all = vec![T::default(); self.size as usize];
+        let bytes = c_int::try_from(size_of::<T>()).unwrap_or(0);
         let byte = self.mpi.handle(self.mpi.abi.byte);
-        let (from, to) = ((&raw const own).cast::<c_void>(), places.as_mut_ptr().cast());
-        // SAFETY: a `Place` is plain bytes, and there is room for one of each rank.
+        let (from, to) = ((&raw const own).cast::<c_void>(), all.as_mut_ptr().cast());
+        // SAFETY: there is room for one value of each rank.
         let code =
             unsafe { (self.mpi.call.Allgather)(from, bytes, byte, to, bytes, byte, self.comm) };
         check(code, "MPI_Allgather")?;
-        Ok(places)
+        Ok(all)
+    }
+}
+
+impl Gather for MpiCommunicator {
+    fn places(&self, own: Place) -> Result<Vec<Place>> {
+        // SAFETY: a place is numbers without gaps between them.
+        unsafe { self.gather(own) }
+    }
+
+    fn answers(&self, own: Answer) -> Result<Vec<Answer>> {
+        // SAFETY: as above.
+        unsafe { self.gather(own) }
     }
 }
 
@@ -262,7 +282,11 @@ impl Communicator for MpiCommunicator {
     }
 
     fn send(&self, to: u32, tag: Tag, message: Message) -> Result<()> {
-        self.messages.send(to, tag, message).map_err(|error| error.on_rank(self.rank))
+        let sent = match &self.traffic {
+            Some(traffic) if traffic.reaches(to) => traffic.send(to, tag, message.bytes),
+            _ => self.messages.send(to, tag, message),
+        };
+        sent.map_err(|error| error.on_rank(self.rank))
     }
 
     fn poll_receive(
@@ -271,7 +295,13 @@ impl Communicator for MpiCommunicator {
         tag: Tag,
         _context: &mut Context<'_>,
     ) -> Poll<Result<Message>> {
-        self.messages.poll_receive(from, tag).map_err(|error| error.on_rank(self.rank))
+        let polled = match &self.traffic {
+            Some(traffic) if traffic.reaches(from) => {
+                traffic.poll_receive(from, tag).map_ok(Message::from)
+            }
+            _ => self.messages.poll_receive(from, tag),
+        };
+        polled.map_err(|error| error.on_rank(self.rank))
     }
 
     fn counter_add(&self, delta: u64) -> Result<u64> {
@@ -286,18 +316,16 @@ impl Communicator for MpiCommunicator {
         self.counter.as_ref()?.gate()
     }
 
+    fn process_memory(&self) -> Option<&ProcessMemory> {
+        self.traffic.as_ref()?.memory()
+    }
+
     fn spawn(&self, task: Task) {
         progress::spawn(self.mpi, task);
     }
 
-    fn block_on(&self, mut task: Pin<&mut (dyn Future<Output = ()> + Send)>) {
-        let mut context = Context::from_waker(Waker::noop());
-        while task.as_mut().poll(&mut context).is_pending() {
-            progress::poll();
-            self.messages.finish_sends();
-            // Ranks often share a core; whoever waits makes room.
-            std::thread::yield_now();
-        }
+    fn block_on(&self, task: Pin<&mut (dyn Future<Output = ()> + Send)>) {
+        self.asked().block_on(task);
     }
 }
 
@@ -310,22 +338,13 @@ impl Drop for MpiCommunicator {
         if !self.owned || !self.mpi.is_active() {
             return;
         }
+        if let Some(traffic) = self.traffic.take() {
+            self.asked().until(|_| traffic.is_finished());
+            traffic.depart();
+        }
         self.messages.finish();
         self.counter = None;
         // SAFETY: this value made the communicator, and nobody uses it any more.
         unsafe { (self.mpi.call.Comm_free)(&mut self.comm) };
     }
-}
-
-/// Nodes numbered from 0 in the order of their first ranks.
-fn nodes(places: &[Place]) -> Vec<u32> {
-    let mut hosts: Vec<u64> = Vec::new();
-    let mut number = |host: u64| match hosts.iter().position(|&known| known == host) {
-        Some(index) => index,
-        None => {
-            hosts.push(host);
-            hosts.len() - 1
-        }
-    };
-    places.iter().map(|place| u32::try_from(number(place.host)).unwrap_or(u32::MAX)).collect()
 }

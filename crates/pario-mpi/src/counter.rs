@@ -1,17 +1,18 @@
 //! A number that all ranks of a communicator can add to: the shared file pointer.
 //!
-//! On one node it lies in memory that the ranks share (`shared`); between nodes it is a window of
+//! On one node it lies in memory that the ranks share (`node`); between nodes it is a window of
 //! MPI at rank 0.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pario::comm::GateLine;
 use pario::{Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
-use crate::shared::SharedLines;
+use crate::node::Segment;
 
 pub(crate) struct Counter {
     kind: Kind,
@@ -20,7 +21,7 @@ pub(crate) struct Counter {
 enum Kind {
     /// One rank alone.
     Own(AtomicU64),
-    Shared(SharedLines),
+    Shared(Arc<Segment>),
     Window {
         mpi: &'static Mpi,
         window: usize,
@@ -33,7 +34,7 @@ impl Counter {
         mpi: &'static Mpi,
         comm: usize,
         size: u32,
-        lines: Option<SharedLines>,
+        lines: Option<Arc<Segment>>,
     ) -> Result<Counter> {
         let kind = match lines {
             _ if size == 1 => Kind::Own(AtomicU64::new(0)),

@@ -6,16 +6,21 @@
 //! | --- | --- |
 //! | `PARIO_DISABLE=1` | calls are passed on to the MPI library's own MPI-IO |
 //! | `PARIO_MPI_COUNT=1` | each rank says at its end how many calls pario served |
+//! | `PARIO_NODE_MEMORY` | what ranks of one node use of each other: [`NodeMemory`] |
 //!
 //! `PARIO_HINTS`, `PARIO_STATS` and `ROMIO_HINTS` are read with the hints of each file, by `pario`.
 
+use std::ffi::{OsStr, OsString};
 use std::sync::OnceLock;
 
-fn is_set(name: &str) -> bool {
+fn value(name: &str) -> Option<OsString> {
     // SAFETY: the function only looks at what the kernel gave the process.
     let privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    let value = std::env::var_os(name).filter(|_| !privileged);
-    value.is_some_and(|value| !value.is_empty() && value != "0")
+    std::env::var_os(name).filter(|value| !privileged && !value.is_empty())
+}
+
+fn is_set(name: &str) -> bool {
+    value(name).is_some_and(|value| value != "0")
 }
 
 /// Whether calls are passed on to the MPI library's own MPI-IO (`PARIO_DISABLE=1`).
@@ -28,4 +33,73 @@ pub(crate) fn is_disabled() -> bool {
 pub(crate) fn tells_count() -> bool {
     static TELLS: OnceLock<bool> = OnceLock::new();
     *TELLS.get_or_init(|| is_set("PARIO_MPI_COUNT"))
+}
+
+/// What ranks of one node use of each other, the least first. The least that any rank of a
+/// communicator has counts for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeMemory {
+    /// Messages go through MPI (`none`).
+    None,
+    /// Messages go through memory that the ranks share (`segment`).
+    Segment,
+    /// The same, and ranks copy from and to each other's own memory (`process`).
+    Process,
+}
+
+impl NodeMemory {
+    const ALL: [NodeMemory; 3] = [NodeMemory::None, NodeMemory::Segment, NodeMemory::Process];
+
+    fn parse(value: &OsStr) -> Option<NodeMemory> {
+        match value.to_str()? {
+            "none" => Some(NodeMemory::None),
+            "segment" => Some(NodeMemory::Segment),
+            "process" => Some(NodeMemory::Process),
+            _ => None,
+        }
+    }
+
+    /// A number for it; more use has a higher one.
+    pub(crate) fn level(self) -> u8 {
+        match self {
+            NodeMemory::None => 0,
+            NodeMemory::Segment => 1,
+            NodeMemory::Process => 2,
+        }
+    }
+
+    /// What has a number.
+    pub(crate) fn of_level(level: Option<u32>) -> NodeMemory {
+        let has = |memory: &NodeMemory| Some(u32::from(memory.level())) == level;
+        NodeMemory::ALL.into_iter().find(has).unwrap_or(NodeMemory::None)
+    }
+}
+
+/// What ranks of one node use of each other (`PARIO_NODE_MEMORY`), and the value that was
+/// ignored because it means nothing.
+pub(crate) fn node_memory() -> (NodeMemory, Option<&'static OsStr>) {
+    static MEMORY: OnceLock<(NodeMemory, Option<OsString>)> = OnceLock::new();
+    let (memory, ignored) = MEMORY.get_or_init(|| match value("PARIO_NODE_MEMORY") {
+        None => (NodeMemory::Process, None),
+        Some(value) => match NodeMemory::parse(&value) {
+            Some(memory) => (memory, None),
+            None => (NodeMemory::Process, Some(value)),
+        },
+    });
+    (*memory, ignored.as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_levels_of_node_memory_agree() {
+        for (word, memory) in ["none", "segment", "process"].into_iter().zip(NodeMemory::ALL) {
+            assert_eq!(NodeMemory::parse(OsStr::new(word)), Some(memory));
+            assert_eq!(NodeMemory::of_level(Some(memory.level().into())), memory);
+        }
+        assert_eq!(NodeMemory::parse(OsStr::new("Process")), None);
+        assert_eq!(NodeMemory::of_level(None), NodeMemory::None);
+    }
 }

@@ -21,9 +21,10 @@ mod environment;
 mod launcher;
 mod locate;
 mod messages;
+mod node;
 mod progress;
-mod shared;
 mod universe;
+mod wait;
 
 pub use abi::Family;
 pub use comm::{MpiCommunicator, RawCommunicator};

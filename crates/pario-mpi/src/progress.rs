@@ -22,6 +22,7 @@ use pario::comm::Task;
 
 use crate::abi::Family;
 use crate::binding::Mpi;
+use crate::node::traffic::OnBehalf;
 
 static TASKS: Mutex<Vec<Task>> = Mutex::new(Vec::new());
 /// Tasks that were added while others were polled.
@@ -69,6 +70,10 @@ pub(crate) fn spawn(mpi: &Mpi, task: Task) {
 pub(crate) fn poll() {
     let Ok(mut tasks) = TASKS.try_lock() else { return };
     tasks.append(&mut lock(&ADDED));
+    if tasks.is_empty() {
+        return;
+    }
+    let _task = OnBehalf::task();
     let mut context = Context::from_waker(Waker::noop());
     tasks.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
 }
@@ -81,7 +86,8 @@ pub(crate) fn finish() {
     }
 }
 
-fn is_idle() -> bool {
+/// Whether there are no tasks.
+pub(crate) fn is_idle() -> bool {
     let polled = TASKS.try_lock().is_ok_and(|tasks| tasks.is_empty());
     polled && lock(&ADDED).is_empty()
 }

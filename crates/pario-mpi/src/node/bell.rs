@@ -1,0 +1,194 @@
+//! How a rank waits, and how others wake it.
+//!
+//! Each process has one bell for all its communicators, since a call on one of them may wait for
+//! messages of another. It lies in anonymous memory of its own (`memfd`), which other processes
+//! of the node map once and keep.
+//!
+//! A bell counts its rings and those who listen. Who waits first listens (counts itself and notes
+//! the number of rings), then looks once more for what it waits for, and then sleeps unless the
+//! number of rings has changed (a futex compares and sleeps in one step). Who rings first makes
+//! public what there is to see, then looks whether anybody listens, and if so adds a ring and
+//! wakes all who sleep. No ring is lost: between "counts itself" and "looks once more", and between
+//! "makes public" and "looks whether anybody listens", there is a fence of sequential consistency
+//! each. So either the listener sees what was made public, or the ringer sees the listener; and
+//! then its ring comes before the listener noted the number, which is to say that the listener
+//! looks after it, or it changes the number, and the listener does not sleep, or is woken.
+//!
+//! Cost: a fence and a load for a ring that nobody listens to, a system call otherwise.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use memmap2::MmapRaw;
+use rustix::fs::MemfdFlags;
+use rustix::thread::futex::{self, Flags, Timespec};
+
+use super::place::{Place, nonce};
+
+/// What a process listens to. Zeroed memory is one.
+#[derive(Default)]
+#[repr(C, align(64))]
+pub(crate) struct Bell {
+    rings: AtomicU32,
+    listeners: AtomicU32,
+    /// Says whose it is.
+    nonce: AtomicU64,
+}
+
+impl Bell {
+    /// Wakes whoever listens, and makes everything done before visible to it.
+    pub(crate) fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.listeners.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.rings.fetch_add(1, Ordering::SeqCst);
+        // It fails for addresses that are not mapped only.
+        let _ = futex::wake(&self.rings, Flags::empty(), i32::MAX.unsigned_abs());
+    }
+
+    /// From now on rings are heard.
+    pub(crate) fn listen(&self) -> Listening<'_> {
+        self.listeners.fetch_add(1, Ordering::SeqCst);
+        let heard = self.rings.load(Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        Listening { bell: self, heard }
+    }
+}
+
+/// Somebody who hears a bell.
+pub(crate) struct Listening<'a> {
+    bell: &'a Bell,
+    heard: u32,
+}
+
+impl Listening<'_> {
+    /// Sleeps until the bell has been rung since this began to listen, or so much time has passed,
+    /// or for no reason.
+    pub(crate) fn sleep(&self, longest: Duration) {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(longest.subsec_nanos()),
+        };
+        // All its errors (rung meanwhile, interrupted, time passed) mean: look again.
+        let _ = futex::wait(&self.bell.rings, Flags::empty(), self.heard, Some(&timeout));
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.bell.listeners.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The bell of this process, with the file that others map.
+fn own_file() -> &'static (Option<File>, &'static Bell) {
+    static OWN: OnceLock<(Option<File>, &'static Bell)> = OnceLock::new();
+    OWN.get_or_init(|| match make() {
+        Some((file, bell)) => (Some(file), bell),
+        // Nobody else will ring it; whoever waits looks often then.
+        None => (None, Box::leak(Box::default())),
+    })
+}
+
+fn make() -> Option<(File, &'static Bell)> {
+    let file = File::from(rustix::fs::memfd_create("pario-bell", MemfdFlags::CLOEXEC).ok()?);
+    file.set_len(u64::try_from(size_of::<Bell>()).ok()?).ok()?;
+    let bell = map(&file)?;
+    bell.nonce.store(nonce(), Ordering::SeqCst);
+    Some((file, bell))
+}
+
+/// Maps a bell for good.
+fn map(file: &File) -> Option<&'static Bell> {
+    let mapping = MmapRaw::map_raw(file).ok().filter(|map| map.len() >= size_of::<Bell>())?;
+    let place = Box::leak(Box::new(mapping)).as_mut_ptr().cast::<Bell>();
+    // SAFETY: the mapping is aligned to a page, long enough and never undone; zeroed memory is a
+    // bell, and all processes use it as the atomic numbers that it is made of.
+    Some(unsafe { &*place })
+}
+
+/// The bell of this process.
+pub(crate) fn own() -> &'static Bell {
+    own_file().1
+}
+
+/// The descriptor of its file, for others; below zero if there is none.
+pub(super) fn descriptor() -> i32 {
+    own_file().0.as_ref().map_or(-1, File::as_raw_fd)
+}
+
+/// The bell of another process of this node, if it can be mapped.
+pub(super) fn of(place: &Place) -> Option<&'static Bell> {
+    static KNOWN: Mutex<Option<HashMap<(i32, u64), &'static Bell>>> = Mutex::new(None);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    let key = (place.process, place.nonce);
+    if let Some(bell) = known.get(&key) {
+        return Some(bell);
+    }
+    // Where processes do not see each other's numbers, the file may be that of somebody else.
+    let bell = map(&place.open(place.bell)?)?;
+    (bell.nonce.load(Ordering::SeqCst) == place.nonce).then(|| *known.entry(key).or_insert(bell))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::NodeMemory;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_ring_between_listening_and_sleeping_is_not_lost() {
+        let bell = Bell::default();
+        let listening = bell.listen();
+        bell.ring();
+        listening.sleep(LONG);
+        drop(listening);
+        bell.ring();
+        assert_eq!(bell.rings.load(Ordering::SeqCst), 1, "nobody listened to the second ring");
+    }
+
+    /// Two threads pass a number to and fro; a lost ring would leave both asleep for an hour.
+    #[test]
+    fn whoever_sleeps_is_woken() {
+        let (bells, turn) = ([Bell::default(), Bell::default()], AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for own in 0..2u64 {
+                let (bells, turn) = (&bells, &turn);
+                scope.spawn(move || {
+                    let (bell, other) = (&bells[own as usize], &bells[1 - own as usize]);
+                    for round in 0..20_000u64 {
+                        while turn.load(Ordering::Relaxed) != 2 * round + own {
+                            let listening = bell.listen();
+                            if turn.load(Ordering::Relaxed) != 2 * round + own {
+                                listening.sleep(LONG);
+                            }
+                        }
+                        turn.store(2 * round + own + 1, Ordering::Relaxed);
+                        other.ring();
+                    }
+                });
+            }
+        });
+        assert_eq!(turn.into_inner(), 40_000);
+    }
+
+    #[test]
+    fn a_bell_is_found_by_the_place_of_its_process_only() {
+        let mut place = Place::of_this_process(None, NodeMemory::Process);
+        let other = of(&place).unwrap();
+        let listening = own().listen();
+        other.ring();
+        listening.sleep(LONG);
+        place.nonce ^= 1;
+        assert!(of(&place).is_none(), "another process has that number now");
+        place.bell = -1;
+        assert!(of(&place).is_none());
+    }
+}

@@ -1,0 +1,191 @@
+//! The ranks of one node: memory that they share, and messages that go through it.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `place` | what ranks tell each other to find each other's memory |
+//! | `segment` | the memory of a communicator's ranks on one node |
+//! | `ring`, `frame` | bytes, and messages, from one rank to another |
+//! | `traffic` | all messages of one rank |
+//! | `bell` | how a rank sleeps and is woken |
+//! | `reach` | whether ranks can use each other's own memory |
+//!
+//! All ranks use a way or none does: whatever a rank finds out by itself, it tells all others
+//! before it counts.
+
+use std::fs::File;
+use std::sync::{Arc, Mutex, Once};
+
+use pario::Result;
+use pario::comm::ProcessMemory;
+
+pub(crate) mod bell;
+mod frame;
+mod place;
+mod reach;
+mod ring;
+mod segment;
+pub(crate) mod traffic;
+
+pub(crate) use place::{Place, nodes};
+pub(crate) use segment::Segment;
+use traffic::{State, Traffic};
+
+use crate::binding::Mpi;
+use crate::environment::NodeMemory;
+
+/// What ranks tell each other after they have tried to meet. Numbers that are not zero mean yes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Answer {
+    /// Whether the memory that the node shares is there.
+    shares: u32,
+    /// Whether the memory of the other ranks of the node can be used.
+    reaches: u32,
+}
+
+impl Answer {
+    fn new(shares: bool, reaches: bool) -> Answer {
+        Answer { shares: u32::from(shares), reaches: u32::from(reaches) }
+    }
+}
+
+/// How ranks tell each other something.
+pub(crate) trait Gather {
+    /// What every rank says, by rank.
+    fn places(&self, own: Place) -> Result<Vec<Place>>;
+    /// The same for answers.
+    fn answers(&self, own: Answer) -> Result<Vec<Answer>>;
+}
+
+/// What the ranks of a node have in common.
+pub(crate) struct Node {
+    /// The node of each rank.
+    pub(crate) numbers: Vec<u32>,
+    /// Where all ranks are on one node.
+    pub(crate) lines: Option<Arc<Segment>>,
+    pub(crate) traffic: Option<Arc<Traffic>>,
+}
+
+/// Lets all ranks of a communicator meet those of their own node; all call it.
+pub(crate) fn meet(
+    mpi: &'static Mpi,
+    (rank, size): (u32, u32),
+    pretended_host: Option<u64>,
+    ranks: &dyn Gather,
+) -> Result<Node> {
+    // Who is the first rank of its node is not known yet.
+    let file = (size > 1).then(Segment::file).flatten();
+    let mut place = Place::of_this_process(file.as_ref(), wanted(rank));
+    place.host = pretended_host.unwrap_or(place.host);
+    let places = ranks.places(place)?;
+    let wanted = NodeMemory::of_level(places.iter().map(Place::level).min());
+    let numbers = nodes(&places);
+    let one_node = numbers.iter().all(|&node| node == 0);
+    let mut node = Node { numbers, lines: None, traffic: None };
+    if size == 1 || wanted == NodeMemory::None && !one_node {
+        return Ok(node);
+    }
+    let meeting = Meeting { mpi, rank, host: place.host, places, file };
+    let memory = reach::processes(&meeting.places, meeting.host);
+    let tries = wanted == NodeMemory::Process;
+    let shared = meeting.segment().zip(meeting.bells());
+    let reaches = tries && reach::all(&memory, &meeting.places, rank);
+    let answers = ranks.answers(Answer::new(shared.is_some(), reaches))?;
+    let all_share = answers.iter().all(|answer| answer.shares != 0);
+    let Some((segment, bells)) = shared.filter(|_| all_share) else { return Ok(node) };
+    node.lines = one_node.then(|| segment.clone());
+    if wanted != NodeMemory::None {
+        let reached = tries && meeting.all_reach(&memory, answers, ranks)?;
+        node.traffic = Some(meeting.traffic(segment, bells, reached.then_some(memory)));
+    }
+    Ok(node)
+}
+
+/// What this rank wants; the first rank says if the environment makes no sense.
+fn wanted(rank: u32) -> NodeMemory {
+    static TOLD: Once = Once::new();
+    let (wanted, ignored) = crate::environment::node_memory();
+    if let Some(value) = ignored.filter(|_| rank == 0) {
+        TOLD.call_once(|| {
+            eprintln!(
+                "pario: PARIO_NODE_MEMORY={} is ignored: it is process, segment or none",
+                value.display()
+            );
+        });
+    }
+    match wanted {
+        NodeMemory::Process if reach::has_failed() => NodeMemory::Segment,
+        wanted => wanted,
+    }
+}
+
+/// Ranks that know each other's places.
+struct Meeting {
+    mpi: &'static Mpi,
+    rank: u32,
+    host: u64,
+    places: Vec<Place>,
+    /// Memory that this rank has made.
+    file: Option<File>,
+}
+
+impl Meeting {
+    /// Ranks of this node and their places.
+    fn members(&self) -> impl Iterator<Item = (u32, &Place)> {
+        (0..).zip(&self.places).filter(|(_, place)| place.host == self.host)
+    }
+
+    fn segment(&self) -> Option<Arc<Segment>> {
+        let (first, place) = self.members().next()?;
+        let own = self.file.as_ref().filter(|_| first == self.rank);
+        Segment::map(own, place, (self.places.len(), self.members().count())).map(Arc::new)
+    }
+
+    fn bells(&self) -> Option<Vec<&'static bell::Bell>> {
+        self.members().map(|(_, place)| bell::of(place)).collect()
+    }
+
+    /// Whether all ranks can use each other's memory; `first` is what came of their first attempt.
+    fn all_reach(
+        &self,
+        memory: &ProcessMemory,
+        first: Vec<Answer>,
+        ranks: &dyn Gather,
+    ) -> Result<bool> {
+        let all = |answers: Vec<Answer>| answers.iter().all(|answer| answer.reaches != 0);
+        if all(first) {
+            return Ok(true);
+        }
+        reach::allow();
+        // Nobody tries before all have allowed it.
+        ranks.answers(Answer::default())?;
+        let reaches = reach::all(memory, &self.places, self.rank);
+        let reached = all(ranks.answers(Answer::new(true, reaches))?);
+        if !reached {
+            reach::give_up();
+        }
+        Ok(reached)
+    }
+
+    fn traffic(
+        &self,
+        segment: Arc<Segment>,
+        bells: Vec<&'static bell::Bell>,
+        memory: Option<ProcessMemory>,
+    ) -> Arc<Traffic> {
+        let mut numbers = 0..;
+        let mut member =
+            |place: &Place| (place.host == self.host).then(|| numbers.next()).flatten();
+        let members: Vec<Option<usize>> = self.places.iter().map(&mut member).collect();
+        let own = members.get(usize::try_from(self.rank).unwrap_or(0)).copied().flatten();
+        Arc::new(Traffic {
+            mpi: self.mpi,
+            segment,
+            own: own.unwrap_or(0),
+            state: Mutex::new(State::new(bells.len())),
+            members,
+            bells,
+            memory,
+        })
+    }
+}

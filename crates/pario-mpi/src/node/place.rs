@@ -1,0 +1,99 @@
+//! Who a rank is, and where it keeps memory for the others: what ranks tell each other first.
+
+use std::fs::File;
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::os::fd::AsRawFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::bell;
+use crate::environment::NodeMemory;
+
+/// What a rank tells all others when a communicator is made.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    /// A number for the node.
+    pub(crate) host: u64,
+    /// A number that no other process has.
+    pub(super) nonce: u64,
+    /// Address of a word that holds that number, in the process.
+    pub(super) word: u64,
+    pub(super) process: i32,
+    /// Descriptors in that process; below zero if there is none.
+    pub(super) segment: i32,
+    pub(super) bell: i32,
+    pub(super) memory: u32,
+}
+
+impl Place {
+    /// This process with a segment that it has made, and what it wants of its node.
+    pub(crate) fn of_this_process(segment: Option<&File>, memory: NodeMemory) -> Place {
+        let word = word();
+        Place {
+            host: host(),
+            nonce: word.load(Ordering::Relaxed),
+            word: u64::try_from((&raw const *word).addr()).unwrap_or(0),
+            process: i32::try_from(std::process::id()).unwrap_or(0),
+            segment: segment.map_or(-1, File::as_raw_fd),
+            bell: bell::descriptor(),
+            memory: u32::from(memory.level()),
+        }
+    }
+
+    /// How much of its node the rank wants to use: a [`NodeMemory::level`].
+    pub(crate) fn level(&self) -> u32 {
+        self.memory
+    }
+
+    /// A file that the process holds, opened anew.
+    pub(super) fn open(&self, descriptor: i32) -> Option<File> {
+        if descriptor < 0 {
+            return None;
+        }
+        let path = format!("/proc/{}/fd/{descriptor}", self.process);
+        File::options().read(true).write(true).open(path).ok()
+    }
+}
+
+/// A word with a number that no other process has. Others read it, and write it with that same
+/// number, to see whether they can.
+fn word() -> &'static AtomicU64 {
+    static WORD: AtomicU64 = AtomicU64::new(0);
+    static SET: OnceLock<()> = OnceLock::new();
+    SET.get_or_init(|| WORD.store(RandomState::new().build_hasher().finish(), Ordering::Relaxed));
+    &WORD
+}
+
+/// The number that no other process has.
+pub(super) fn nonce() -> u64 {
+    word().load(Ordering::Relaxed)
+}
+
+/// A number that processes share if they can map each other's memory: those of one kernel, one
+/// host name and one `/dev/shm`.
+fn host() -> u64 {
+    static HOST: OnceLock<u64> = OnceLock::new();
+    *HOST.get_or_init(|| {
+        use std::os::unix::fs::MetadataExt;
+        let read = |path| std::fs::read(path).unwrap_or_default();
+        let mut hasher = DefaultHasher::new();
+        read("/proc/sys/kernel/hostname").hash(&mut hasher);
+        read("/proc/sys/kernel/random/boot_id").hash(&mut hasher);
+        std::fs::metadata("/dev/shm").map_or(0, |metadata| metadata.dev()).hash(&mut hasher);
+        hasher.finish()
+    })
+}
+
+/// Nodes numbered from 0 in the order of their first ranks.
+pub(crate) fn nodes(places: &[Place]) -> Vec<u32> {
+    let mut hosts: Vec<u64> = Vec::new();
+    let mut number = |host: u64| match hosts.iter().position(|&known| known == host) {
+        Some(index) => index,
+        None => {
+            hosts.push(host);
+            hosts.len() - 1
+        }
+    };
+    places.iter().map(|place| u32::try_from(number(place.host)).unwrap_or(u32::MAX)).collect()
+}

@@ -1,0 +1,175 @@
+//! How a rank waits inside pario.
+//!
+//! Ranks often share a core, so whoever waits sleeps until its bell is rung (`node::bell`). A rank
+//! looks around for a moment first where every rank of the node has a core of its own. It never
+//! sleeps for long: MPI does not ring, and another rank may need this one to carry MPI's own
+//! messages forward, such as one that the program sent before it called pario.
+//!
+//! Where messages of pario's come by MPI, there is nothing to sleep on; whoever waits then asks
+//! MPI again and again, and makes room for others in between.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use crate::binding::Mpi;
+use crate::messages::StatusRoom;
+use crate::node::bell;
+use crate::node::traffic::{OnBehalf, flush_unsent};
+use crate::progress;
+
+/// Longest time without a call of MPI.
+const SLEEP: Duration = Duration::from_millis(1);
+/// The same while there are non-blocking calls, which may wait for something that does not ring.
+const NAP: Duration = Duration::from_micros(100);
+/// How long a rank with a core of its own looks around before it sleeps.
+const LOOK: Duration = Duration::from_micros(20);
+
+/// Communicators of this process with messages that come by MPI.
+static BY_MPI: AtomicUsize = AtomicUsize::new(0);
+/// Most ranks of a communicator on this node.
+static NEIGHBOURS: AtomicUsize = AtomicUsize::new(0);
+
+/// While it lives, waiting means asking MPI.
+pub(crate) struct ByMpi(());
+
+impl ByMpi {
+    pub(crate) fn new() -> ByMpi {
+        BY_MPI.fetch_add(1, Ordering::Relaxed);
+        ByMpi(())
+    }
+}
+
+impl Drop for ByMpi {
+    fn drop(&mut self) {
+        BY_MPI.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Remembers how many ranks of a communicator run on this node.
+pub(crate) fn note_neighbours(ranks: usize) {
+    NEIGHBOURS.fetch_max(ranks, Ordering::Relaxed);
+}
+
+/// Whether each rank of this node has a core of its own.
+fn has_own_core() -> bool {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    let cores = *CORES.get_or_init(|| {
+        // SAFETY: asks for a number. Those of this process only may be fewer: a launcher binds
+        // each rank to a core of its own.
+        let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        usize::try_from(online).unwrap_or(1)
+    });
+    NEIGHBOURS.load(Ordering::Relaxed) <= cores
+}
+
+/// Wakes this process.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+        bell::own().ring();
+    }
+}
+
+thread_local! {
+    static WOKEN: (Arc<Woken>, Waker) = {
+        let woken = Arc::new(Woken::default());
+        (woken.clone(), Waker::from(woken))
+    };
+    /// When this thread last let MPI carry its messages forward.
+    static PROGRESSED: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// A communicator of MPI's, by which MPI is asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) mpi: &'static Mpi,
+    pub(crate) comm: usize,
+    pub(crate) rank: u32,
+}
+
+impl Asked {
+    /// Polls a task until it has ended, and all that it sent is on its way.
+    pub(crate) fn block_on(self, mut task: Pin<&mut (dyn Future<Output = ()> + Send)>) {
+        let _call = OnBehalf::call();
+        // Most calls end at once; the others are polled again with a waker before anybody sleeps.
+        let mut ended = task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        if ended && flush_unsent() {
+            return;
+        }
+        self.until(|context| {
+            ended = ended || task.as_mut().poll(context).is_ready();
+            flush_unsent() && ended
+        });
+    }
+
+    /// Waits until something is so.
+    pub(crate) fn until(self, mut is_so: impl FnMut(&mut Context<'_>) -> bool) {
+        WOKEN.with(|(woken, waker)| {
+            let mut context = Context::from_waker(waker);
+            let mut turn = || {
+                progress::poll();
+                is_so(&mut context)
+            };
+            let mut since = Instant::now();
+            while !turn() {
+                if woken.0.swap(false, Ordering::Acquire) {
+                    continue;
+                }
+                if BY_MPI.load(Ordering::Relaxed) > 0 {
+                    // What is awaited may come by the node, and others need MPI here meanwhile.
+                    self.ask();
+                    std::thread::yield_now();
+                    continue;
+                }
+                if has_own_core() && since.elapsed() < LOOK {
+                    std::hint::spin_loop();
+                    continue;
+                }
+                let listening = bell::own().listen();
+                if turn() {
+                    return;
+                }
+                listening.sleep(if progress::is_idle() { SLEEP } else { NAP });
+                drop(listening);
+                self.progress();
+                since = Instant::now();
+            }
+        });
+    }
+
+    /// Lets MPI carry its own messages forward, if that was long ago.
+    fn progress(self) {
+        let now = Instant::now();
+        let recent = |then: Instant| now.duration_since(then) < SLEEP;
+        if PROGRESSED.get().is_some_and(recent) {
+            return;
+        }
+        PROGRESSED.set(Some(now));
+        self.ask();
+    }
+
+    /// Calls MPI to no other purpose than to let it carry its messages forward.
+    fn ask(self) {
+        /// The highest tag that every MPI library has.
+        const TAG: std::ffi::c_int = 32767;
+        let (mut found, mut status) = (0, StatusRoom::new());
+        let rank = std::ffi::c_int::try_from(self.rank).unwrap_or(0);
+        // SAFETY: the communicator is alive, and all places for answers are valid. It only looks,
+        // so the program loses no message.
+        unsafe {
+            (self.mpi.call.Iprobe)(rank, TAG, self.comm, &mut found, status.as_mut_ptr());
+        }
+    }
+}
