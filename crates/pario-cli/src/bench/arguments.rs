@@ -80,6 +80,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     fresh: bool,
 
+    /// Make each call once before it is measured, so that its plan is known
+    #[arg(long, conflicts_with = "fresh")]
+    planned: bool,
+
     /// A hint for all strategies, as cb_nodes=4; may be repeated
     #[arg(long = "hint", value_name = "KEY=VALUE", value_parser = hint::parse)]
     hints: Vec<(String, String)>,
@@ -189,6 +193,7 @@ pub(crate) struct Settings {
     pub(crate) repeat: u32,
     pub(crate) directory: PathBuf,
     pub(crate) fresh: bool,
+    pub(crate) planned: bool,
     /// The hints that all strategies are given, as text and with their meaning.
     pub(crate) hint_set: HintSet,
     pub(crate) hints: Hints,
@@ -230,6 +235,7 @@ impl Settings {
             repeat: arguments.repeat.unwrap_or(repeat),
             directory: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
             fresh: arguments.fresh,
+            planned: arguments.planned,
             hint_set,
             hints,
             calls_max: (!arguments.all).then(|| arguments.calls_max.unwrap_or(calls_max)),

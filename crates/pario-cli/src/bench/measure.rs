@@ -256,7 +256,7 @@ impl<'a> Bed<'a> {
 
     fn read(&mut self, contender: Contender, pattern: Pattern) -> Result<Measured, Failure> {
         // No byte of what was written may pass for something that was read.
-        self.buffer.iter_mut().for_each(|element| *element = !*element);
+        invert(&mut self.buffer);
         let measured = self.transfer(contender, Direction::Read)?;
         let rank = self.team.rank();
         let checked = pattern.check(&self.buffer, self.workload.runs(rank)).map_err(|mismatch| {
@@ -367,18 +367,29 @@ impl<'a> Bed<'a> {
         let options = hints.iter().fold(options, |options, (key, value)| options.hint(key, value));
         let file = options.open(self.team.comm(), self.scratch.path()).map_err(failed)?;
         file.set_view(&self.view).map_err(failed)?;
+        let call = |buffer: &mut Vec<u32>| match direction {
+            Direction::Write => file.write_all(0, &*buffer),
+            Direction::Read => file.read_all(0, buffer),
+        };
+        if self.settings.planned {
+            // What this call moves must not pass for what the measured one does.
+            invert(&mut self.buffer);
+            call(&mut self.buffer).map_err(failed)?;
+            invert(&mut self.buffer);
+        }
         self.team.barrier()?;
         let begin = now();
-        let moved = match direction {
-            Direction::Write => file.write_all(0, &*self.buffer),
-            Direction::Read => file.read_all(0, &mut *self.buffer),
-        };
+        let moved = call(&mut self.buffer);
         let end = now();
         let statistics = file.last_call();
         moved.map_err(failed)?;
         file.close().map_err(failed)?;
         Ok((Turn::new(self.team.clock(), (begin, end), &statistics), statistics))
     }
+}
+
+fn invert(buffer: &mut [u32]) {
+    buffer.iter_mut().for_each(|element| *element = !*element);
 }
 
 /// A rank's part of a workload.

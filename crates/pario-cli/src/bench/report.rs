@@ -245,6 +245,7 @@ fn header(settings: &Settings, scratch: &Scratch) -> String {
         Transport::Mpi { nodes, library } => format!("on {library}, {nodes} node(s)"),
     };
     let state = if settings.fresh { "new for each write" } else { "overwritten by each write" };
+    let state = if settings.planned { "overwritten twice, plans known" } else { state };
     let mut text = format!(
         "pario {} bench: {ranks} ranks {way}, {cores} cores, median of {repeat}\n\
          file {}, {state}\n",
