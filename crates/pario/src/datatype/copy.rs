@@ -96,7 +96,22 @@ impl Span {
     ///
     /// # Panics
     /// If a block of the chunk is not inside the span.
+    #[inline]
     fn checked(&self, chunk: Chunk) -> *mut u8 {
+        let end = i64::try_from(chunk.len).ok().and_then(|len| chunk.offset.checked_add(len));
+        let inside = end.is_some_and(|end| end <= self.reach.end);
+        if chunk.count != 1 || chunk.offset < self.reach.start || !inside {
+            self.check_all(chunk);
+        }
+        let distance = usize::try_from(chunk.offset.unsigned_abs()).unwrap_or(usize::MAX);
+        match chunk.offset >= 0 {
+            true => self.origin.wrapping_add(distance),
+            false => self.origin.wrapping_sub(distance),
+        }
+    }
+
+    /// Panics if a block of the chunk is not inside the span.
+    fn check_all(&self, chunk: Chunk) {
         let last_turn = i128::from(chunk.count.saturating_sub(1)) * i128::from(chunk.stride);
         let first = i128::from(chunk.offset);
         let lower = first + last_turn.min(0);
@@ -106,11 +121,6 @@ impl Span {
             "a copy stays inside its memory: {chunk:?} in {:?}",
             self.reach
         );
-        let distance = usize::try_from(chunk.offset.unsigned_abs()).unwrap_or(usize::MAX);
-        match chunk.offset >= 0 {
-            true => self.origin.wrapping_add(distance),
-            false => self.origin.wrapping_sub(distance),
-        }
     }
 }
 
@@ -187,6 +197,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes the next chunks of both sides, if there are any.
+    #[inline]
     fn go_on(&mut self) {
         let chunks = self.to.cursor.chunk().zip(self.from.cursor.chunk());
         self.current = chunks.map(|(to, from)| {
@@ -271,6 +282,11 @@ pub(crate) fn copy_slices(
 /// Cuts two chunks to the same number of blocks of the same length.
 fn in_step(one: Chunk, two: Chunk) -> (Chunk, Chunk) {
     let len = one.len.min(two.len);
+    let is_single = |chunk: Chunk| chunk.len == len && chunk.count == 1;
+    if is_single(one) || is_single(two) {
+        let block = |chunk: Chunk| Chunk { len, stride: 0, count: 1, ..chunk };
+        return (block(one), block(two));
+    }
     // A longer block is a contiguous stretch of several shorter ones.
     let split = |chunk: Chunk| match chunk.len == len {
         true => chunk,
@@ -311,7 +327,7 @@ unsafe fn copy_blocks(to: *mut u8, from: *const u8, stretch: Stretch) {
     let packed = len.cast_signed();
     // SAFETY: passed on from the caller; a packed stretch is one block of `len * count` bytes.
     unsafe {
-        if count == 1 {
+        if count == 1 && len > 64 {
             return ptr::copy_nonoverlapping(from, to, len);
         }
         if to_stride == packed && from_stride == packed {

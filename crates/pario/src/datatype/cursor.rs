@@ -103,6 +103,18 @@ impl<'a> Cursor<'a> {
         debug_assert!(self.chunk().is_some_and(|chunk| bytes <= chunk.bytes()));
         self.remaining -= bytes;
         let passed = self.passed + bytes;
+        // Inside a block, or at the end of a single one: irregular data is all of these.
+        if passed < self.chunk.len {
+            self.passed = passed;
+            return;
+        }
+        if passed == self.chunk.len && self.chunk.count == 1 {
+            self.passed = 0;
+            if self.remaining > 0 {
+                self.ascend();
+            }
+            return;
+        }
         let blocks = passed / self.chunk.len;
         self.passed = passed % self.chunk.len;
         self.chunk.count -= blocks;
