@@ -1,8 +1,12 @@
 //! How a rank waits inside pario.
 //!
-//! Ranks often share a core, so whoever waits sleeps until its bell is rung (`node::bell`). A rank
-//! looks around for a moment first where every rank of the node has a core of its own. It never
-//! sleeps for long: MPI does not ring, and another rank may need this one to carry MPI's own
+//! Whoever waits sleeps until its bell is rung (`node::bell`). Sleeping and being woken cost more
+//! than a message does, so a rank first looks around for a moment, if every rank of the node has a
+//! core of its own; if not, it first lets others run, a few times: often one of those has what it
+//! waits for. (16 ranks on 2 cores, CPU time of all of them for a barrier: 410 us without that,
+//! 200 us with it.)
+//!
+//! Nobody sleeps for long: MPI does not ring, and another rank may need this one to carry MPI's own
 //! messages forward, such as one that the program sent before it called pario.
 //!
 //! Where messages of pario's come by MPI, there is nothing to sleep on; whoever waits then asks
@@ -28,6 +32,12 @@ const SLEEP: Duration = Duration::from_millis(1);
 const NAP: Duration = Duration::from_micros(100);
 /// How long a rank with a core of its own looks around before it sleeps.
 const LOOK: Duration = Duration::from_micros(20);
+
+/// How often a rank without a core of its own lets others run before it sleeps.
+const YIELDS: u32 = 4;
+/// If it had to wait for less than this, there was nobody to let run. So it is under launchers
+/// that start each rank in a session of its own, between which the scheduler divides time.
+const TURN: Duration = Duration::from_micros(2);
 
 /// Communicators of this process with messages that come by MPI.
 static BY_MPI: AtomicUsize = AtomicUsize::new(0);
@@ -123,6 +133,7 @@ impl Asked {
                 is_so(&mut context)
             };
             let mut since = Instant::now();
+            let mut yields = 0;
             while !turn() {
                 if woken.0.swap(false, Ordering::Acquire) {
                     continue;
@@ -133,10 +144,19 @@ impl Asked {
                     std::thread::yield_now();
                     continue;
                 }
-                if has_own_core() && since.elapsed() < LOOK {
-                    std::hint::spin_loop();
+                if has_own_core() {
+                    if since.elapsed() < LOOK {
+                        std::hint::spin_loop();
+                        continue;
+                    }
+                } else if yields < YIELDS {
+                    let before = Instant::now();
+                    std::thread::yield_now();
+                    let has_let_run = before.elapsed() >= TURN;
+                    yields = if has_let_run { yields + 1 } else { YIELDS };
                     continue;
                 }
+                yields = 0;
                 let listening = bell::own().listen();
                 if turn() {
                     return;

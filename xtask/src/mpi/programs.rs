@@ -3,7 +3,7 @@
 //!
 //! | name | what runs |
 //! | --- | --- |
-//! | `conformance` | the contract of communicators, 1 to 5 ranks, both levels of threads |
+//! | `conformance` | the contract of communicators, 1 to 5 ranks, [`NODE_MEMORY`] in some |
 //! | `interleaved` | the example of `pario-mpi` |
 //! | `bench` | `pario bench`, which must give each result once |
 //! | `rsmpi` | `crates/pario-mpi/tests/rsmpi`, built with each MPI |
@@ -26,6 +26,9 @@ use super::{MpiTestArguments, Places};
 const LIMIT: Duration = Duration::from_secs(120);
 const RANKS: [u32; 5] = [1, 2, 3, 4, 5];
 
+/// What ranks of one node may use of each other besides the default.
+const NODE_MEMORY: [&str; 2] = ["segment", "none"];
+
 /// More than MPI can send at once. Four ranks' worth of it is in memory at a time.
 const VERY_LONG_BYTES: &str = "2200000011";
 
@@ -40,6 +43,8 @@ struct Case<'a> {
     words: Vec<OsString>,
     ranks: u32,
     check: Check,
+    /// `PARIO_NODE_MEMORY`, if it is set.
+    memory: Option<&'static str>,
 }
 
 /// Builds and runs all programs that are asked for.
@@ -66,11 +71,18 @@ pub(super) fn run_all(
             words: words.split_whitespace().map(OsString::from).collect(),
             ranks,
             check,
+            memory: None,
         };
         if arguments.wants("conformance") {
             for ranks in RANKS {
                 for level in ["single", "multiple"] {
                     cases.push(case("conformance", "examples/conformance", level, ranks, passed));
+                }
+            }
+            for memory in NODE_MEMORY {
+                for (ranks, level) in [(2, "single"), (5, "multiple")] {
+                    let usual = case("conformance", "examples/conformance", level, ranks, passed);
+                    cases.push(Case { memory: Some(memory), ..usual });
                 }
             }
         }
@@ -100,7 +112,7 @@ fn run_long(places: &Places, setup: &Setup, report: &mut Report) -> Result<(), S
         let program = places.target.join("release/examples/conformance");
         let words = vec!["multiple".into(), VERY_LONG_BYTES.into()];
         let name = "conformance, 2 GiB";
-        let case = Case { name, mpi, program, words, ranks: 2, check: passed };
+        let case = Case { name, mpi, program, words, ranks: 2, check: passed, memory: None };
         report.add(run(places, setup, &case)?);
     }
     Ok(())
@@ -121,7 +133,8 @@ fn rsmpi(
             skipped.push(format!("rsmpi: {reason}"));
             return Ok(());
         }
-        let case = Case { name: "rsmpi", mpi, program, words: Vec::new(), ranks: 4, check: passed };
+        let (name, words) = ("rsmpi", Vec::new());
+        let case = Case { name, mpi, program, words, ranks: 4, check: passed, memory: None };
         report.add(run(places, setup, &case)?);
     }
     Ok(())
@@ -192,7 +205,8 @@ fn build(places: &Places, words: &[&str]) -> Result<(), String> {
 fn run(places: &Places, setup: &Setup, case: &Case<'_>) -> Result<Outcome, String> {
     let mpi = case.mpi;
     let word = case.words.first().map(|word| word.display().to_string()).unwrap_or_default();
-    let name = format!("{}-{}-{word}", case.name, case.ranks).replace([' ', ','], "");
+    let memory = case.memory.map(|memory| format!("-{memory}")).unwrap_or_default();
+    let name = format!("{}-{}-{word}{memory}", case.name, case.ranks).replace([' ', ','], "");
     let directory = places.mpi.join("scratch").join(mpi.name).join(&name);
     let failed = |error| format!("cannot make {}: {error}", directory.display());
     if directory.exists() {
@@ -203,10 +217,12 @@ fn run(places: &Places, setup: &Setup, case: &Case<'_>) -> Result<Outcome, Strin
     words.extend(case.words.iter().cloned());
     // A program that is linked with MPI has to find it; the others do that by themselves.
     let linked = case.name == "rsmpi";
+    let mut env = if linked { Vec::new() } else { mpi.chosen_library() };
+    env.extend(case.memory.map(|memory| ("PARIO_NODE_MEMORY".to_owned(), memory.into())));
     let start = Start {
         ranks: case.ranks,
         words,
-        env: if linked { Vec::new() } else { mpi.chosen_library() },
+        env,
         preload: mpi.needs_patience().then(|| setup.patience.clone()).into_iter().collect(),
     };
     let shared = SharedMemory::now();
@@ -220,7 +236,8 @@ fn run(places: &Places, setup: &Setup, case: &Case<'_>) -> Result<Outcome, Strin
     if faults.is_empty() {
         fs::remove_dir_all(&directory).map_err(failed)?;
     }
-    let (program, note) = (format!("{} (Rust)", case.name), String::new());
+    let memory = case.memory.map(|memory| format!(", {memory}")).unwrap_or_default();
+    let (program, note) = (format!("{} (Rust{memory})", case.name), String::new());
     Ok(Outcome { program, mpi: mpi.name, seconds: finished.seconds, faults, note })
 }
 

@@ -138,6 +138,8 @@ pub(super) fn of(place: &Place) -> Option<&'static Bell> {
 
 #[cfg(test)]
 mod tests {
+    use pario_testkit::watchdog::Watchdog;
+
     use super::*;
     use crate::environment::NodeMemory;
 
@@ -157,6 +159,7 @@ mod tests {
     /// Two threads pass a number to and fro; a lost ring would leave both asleep for an hour.
     #[test]
     fn whoever_sleeps_is_woken() {
+        let _watchdog = Watchdog::new("whoever_sleeps_is_woken");
         let (bells, turn) = ([Bell::default(), Bell::default()], AtomicU64::new(0));
         std::thread::scope(|scope| {
             for own in 0..2u64 {

@@ -5,10 +5,13 @@
 
 #![allow(clippy::expect_used)]
 
+use std::collections::{BTreeMap, VecDeque};
+
 use pario::Communicator;
-use pario::comm::{block_on, collective::broadcast};
+use pario::comm::{Lane, Message, Tag, block_on, collective::broadcast, receive};
 use pario_mpi::Threading;
 use pario_testkit::{conformance, seed};
+use rand::RngExt;
 
 const PIECE: usize = 1000;
 const LENGTHS: [usize; 6] = [PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 5, 100 * PIECE];
@@ -35,6 +38,9 @@ fn main() {
         assert_eq!(spread.node(last) > 0, last > 0, "the last rank is elsewhere");
         conformance::communicator(spread, seed, &[]);
     }
+    if world.size() == 2 {
+        block_on(&*world, two_ranks_talk(&*world, seed));
+    }
     if let Some(len) = arguments.get(1) {
         let len = len.parse().expect("a length");
         conformance::communicator(world.clone(), seed, &[len]);
@@ -42,7 +48,52 @@ fn main() {
 
     if world.rank() == 0 {
         println!("{}, {:?}, {:?}", universe.version(), universe.family(), universe.threading());
+        println!("each other's memory is used: {}", world.process_memory().is_some());
         println!("PASS");
+    }
+}
+
+/// Many messages of all lengths in either direction. Those of a batch are taken in another order
+/// than they were sent in, but for those of one tag.
+async fn two_ranks_talk(world: &dyn Communicator, seed: u64) {
+    const BATCHES: u64 = 1000;
+    const BATCH: u32 = 100;
+    const LANES: [Lane; 3] = [Lane::Control, Lane::Data, Lane::Answer];
+    let peer = 1 - world.rank();
+    // What a rank sends in a batch: sender and receiver both know it.
+    let batch = |from: u32, number: u64| {
+        let mut random = seed::random(seed ^ number << 1 ^ u64::from(from));
+        let lengths = [0, 10, 200, 3000, 9000, 100_000];
+        let message = move |_| {
+            let lane = LANES[random.random_range(0..LANES.len())];
+            // Few are long.
+            let kind = random.random_range(0..lengths.len()).min(random.random_range(0..50));
+            let bytes = vec![random.random(); random.random_range(0..=lengths[kind])];
+            (Tag { call: random.random_range(10..14), lane }, bytes)
+        };
+        (0..BATCH).map(message)
+    };
+    let mut random = seed::random(seed ^ u64::from(peer));
+    for number in 0..BATCHES {
+        for (tag, bytes) in batch(world.rank(), number) {
+            world.send(peer, tag, Message::from(bytes)).expect("a message is sent");
+        }
+        let mut expected: BTreeMap<Tag, VecDeque<Vec<u8>>> = BTreeMap::new();
+        for (tag, bytes) in batch(peer, number) {
+            expected.entry(tag).or_default().push_back(bytes);
+        }
+        while !expected.is_empty() {
+            let chosen = random.random_range(0..expected.len());
+            let tag = *expected.keys().nth(chosen).expect("one of them");
+            let found = receive(world, peer, tag).await.expect("a message arrives").bytes;
+            let queue = expected.get_mut(&tag).expect("it is expected");
+            let bytes = queue.pop_front().expect("it is expected");
+            assert_eq!(found.len(), bytes.len(), "length of a message in batch {number}, {tag:?}");
+            assert!(found == bytes, "bytes of a message in batch {number}, {tag:?}");
+            if queue.is_empty() {
+                expected.remove(&tag);
+            }
+        }
     }
 }
 
