@@ -255,18 +255,19 @@ static void free_pattern(Pattern *pattern) {
     MPI_Type_free(&pattern->filetype);
 }
 
-/* A problem of about the 64th part. */
-static Job shrink(const Job *job) {
+/* A problem of about so small a part: the cube of `factor`. */
+static Job shrink(const Job *job, int factor) {
     Job small = *job;
+    int part = factor * factor * factor;
     if (job->transfers > 1) {
         /* As large, but fewer. */
-        small.transfers = (int)ceiling(job->transfers, 64);
+        small.transfers = (int)ceiling(job->transfers, part);
         small.bytes = job->bytes / job->transfers * small.transfers;
         return small;
     }
-    small.bytes /= 64;
-    small.elements /= 64;
-    small.rest = small.rest > 64 ? small.rest / 64 : 1;
-    small.edge = ceiling(job->edge, 4);
+    small.bytes /= part;
+    small.elements /= part;
+    small.rest = ceiling(job->rest, part);
+    small.edge = ceiling(job->edge, factor);
     return small;
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::super::library::{Mpi, Start};
 use super::super::{Places, launch};
+use super::PeersArguments;
+use super::bench::{Bench, build};
 use super::output::median;
-use super::{Bench, PeersArguments, build};
 
 pub(super) const NAME: &str = "overhead";
 

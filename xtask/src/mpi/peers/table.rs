@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use super::super::report::distinct;
 use super::output::median;
 use super::record::{Line, Side};
 
@@ -23,13 +24,7 @@ struct Row<'a> {
 
 /// The MPI libraries of some lines, in the order in which they come.
 fn mpis(lines: &[Line]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for line in lines {
-        if !names.contains(&line.mpi.as_str()) {
-            names.push(&line.mpi);
-        }
-    }
-    names
+    distinct(lines.iter().map(|line| line.mpi.as_str()))
 }
 
 /// What the MPI-IO of a library is called.
@@ -222,16 +217,6 @@ fn geometric_mean(numbers: &[f64]) -> Option<f64> {
     let count = u32::try_from(numbers.len()).ok().filter(|count| *count > 0)?;
     let sum: f64 = numbers.iter().map(|number| number.ln()).sum();
     Some((sum / f64::from(count)).exp())
-}
-
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut distinct: Vec<&str> = Vec::new();
-    for name in names {
-        if !distinct.contains(&name) {
-            distinct.push(name);
-        }
-    }
-    distinct
 }
 
 #[cfg(test)]
