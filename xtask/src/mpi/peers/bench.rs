@@ -43,6 +43,7 @@ impl Done {
         let count = self.lines.len();
         let is_wrong = |line: &&Line| line.seconds.is_some() && !line.verified;
         match (self.lines.iter().filter(is_wrong).count(), self.failed) {
+            (0, 0) if count == 0 => Ok("measured".to_owned()),
             (0, 0) => Ok(format!("{count} lines measured, every byte verified")),
             (0, failed) => Err(format!("{failed} calls failed; the other lines are right")),
             (wrong, _) => Err(format!("{wrong} of {count} lines have wrong bytes")),
@@ -66,7 +67,8 @@ impl<'a> Bench<'a> {
         };
         let mpis: Vec<&Mpi> = setup.mpis.iter().filter(wanted).collect();
         if mpis.is_empty() {
-            return Err("there is no such MPI here".to_owned());
+            let name = arguments.mpi.as_deref().unwrap_or("mpich5 or openmpi5");
+            return Err(format!("there is no MPI named {name} here"));
         }
         let programs = mpis.iter().map(|mpi| build(places, mpi, "workloads"));
         let programs = programs.collect::<Result<Vec<PathBuf>, String>>()?;

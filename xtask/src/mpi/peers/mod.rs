@@ -120,11 +120,11 @@ pub(crate) fn run(root: &Path, arguments: &PeersArguments) -> Result<String, Str
     let mut done = Done::default();
     let record = arguments.record.then(|| record::path(root));
     let scratch = arguments.places(&places)?;
-    for place in &scratch {
-        let outcome = bench.run_in(place, arguments, record.as_deref(), &mut done);
-        clients::remove(&place.directory)?;
-        outcome?;
-    }
+    arguments.tell_what_does_not_fit();
+    let mut run_in = |place| bench.run_in(place, arguments, record.as_deref(), &mut done);
+    let outcome = scratch.iter().try_for_each(&mut run_in);
+    scratch.iter().try_for_each(|place| clients::remove(&place.directory))?;
+    outcome?;
     if !done.lines.is_empty() {
         print!("{}", table::summary(&done.lines));
     }
@@ -192,17 +192,39 @@ impl PeersArguments {
         }
     }
 
-    /// The jobs in the order in which they are measured; what is in one list runs in one go.
-    fn batches(&self) -> Vec<Vec<Job>> {
-        let sizes = Sizes { quick: self.quick, elements: self.elements };
-        let ranks = match (self.ranks.is_empty(), self.quick) {
+    fn ranks(&self) -> Vec<u32> {
+        match (self.ranks.is_empty(), self.quick) {
             (true, true) => vec![4],
             (true, false) => vec![4, 16],
             _ => self.ranks.clone(),
-        };
-        let names = job::WORKLOADS.into_iter().chain([job::SMALL]);
+        }
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes { quick: self.quick, elements: self.elements }
+    }
+
+    /// The names of the workloads that are wanted, but for the overhead.
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        job::WORKLOADS.into_iter().chain([job::SMALL]).filter(|name| self.wants(name))
+    }
+
+    /// Not every workload can be dealt out to any number of ranks.
+    fn tell_what_does_not_fit(&self) {
+        for name in self.names() {
+            for ranks in self.ranks() {
+                if job::jobs(name, 3, ranks, self.sizes()).is_empty() {
+                    println!("skipped: {name} on {ranks} ranks: it needs a square number of them");
+                }
+            }
+        }
+    }
+
+    /// The jobs in the order in which they are measured; what is in one list runs in one go.
+    fn batches(&self) -> Vec<Vec<Job>> {
+        let (ranks, sizes) = (self.ranks(), self.sizes());
         let mut jobs = Vec::new();
-        for name in names.filter(|name| self.wants(name)) {
+        for name in self.names() {
             for &level in &self.levels {
                 for &ranks in &ranks {
                     jobs.extend(job::jobs(name, level, ranks, sizes));

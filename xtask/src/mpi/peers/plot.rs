@@ -16,6 +16,23 @@ struct Series {
     points: Vec<(f64, f64, bool)>,
 }
 
+/// What both panels span: sizes of blocks, and ratios with 1 among them.
+struct Frame {
+    sizes: (f64, f64),
+    ratios: (f64, f64),
+}
+
+impl Frame {
+    fn around<'a>(points: impl Iterator<Item = &'a (f64, f64, bool)>) -> Self {
+        let mut frame = Self { sizes: (f64::MAX, 1.0), ratios: (1.0, 1.0) };
+        for (size, ratio, _) in points {
+            frame.sizes = (frame.sizes.0.min(*size), frame.sizes.1.max(*size));
+            frame.ratios = (frame.ratios.0.min(*ratio), frame.ratios.1.max(*ratio));
+        }
+        frame
+    }
+}
+
 /// What the picture is of: the block-cyclic workload at level 3, on most ranks, on one file system.
 struct Chosen<'a> {
     lines: Vec<&'a Line>,
@@ -35,8 +52,10 @@ pub(super) fn draw(lines: &[Line], path: &Path) -> Result<(), String> {
     );
     let area = area.titled(&title, ("sans-serif", 18)).map_err(|error| failed(&error))?;
     let panels = area.split_evenly((1, 2));
-    for (panel, direction) in panels.iter().zip(["write", "read"]) {
-        draw_panel(panel, direction, &chosen).map_err(|error| failed(&error))?;
+    let both = ["write", "read"].map(|direction| (direction, series(&chosen, direction)));
+    let frame = Frame::around(both.iter().flat_map(|(_, all)| all).flat_map(|one| &one.points));
+    for (panel, (direction, all)) in panels.iter().zip(&both) {
+        draw_panel(panel, direction, all, &frame).map_err(|error| failed(&error))?;
     }
     area.present().map_err(|error| failed(&error))
 }
@@ -93,14 +112,10 @@ fn color(name: &str) -> RGBColor {
 fn draw_panel(
     panel: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
     direction: &str,
-    chosen: &Chosen<'_>,
+    all: &[Series],
+    frame: &Frame,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let all = series(chosen, direction);
-    let points = || all.iter().flat_map(|series| &series.points);
-    let (left, right) = points()
-        .fold((f64::MAX, 1.0_f64), |(low, high), point| (low.min(point.0), high.max(point.0)));
-    let (low, high) = points()
-        .fold((1.0_f64, 1.0_f64), |(low, high), point| (low.min(point.1), high.max(point.1)));
+    let Frame { sizes: (left, right), ratios: (low, high) } = *frame;
     let mut chart = ChartBuilder::on(panel)
         .caption(direction, ("sans-serif", 16))
         .margin(8)
@@ -118,7 +133,7 @@ fn draw_panel(
         .light_line_style(WHITE.mix(0.0))
         .draw()?;
     chart.draw_series(LineSeries::new([(left, 1.0), (right, 1.0)], BLACK.mix(0.4)))?;
-    for one in &all {
+    for one in all {
         let color = color(&one.name);
         let line = one.points.iter().map(|point| (point.0, point.1));
         chart
