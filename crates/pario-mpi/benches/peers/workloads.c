@@ -11,17 +11,20 @@
  *     2   independent, one call with a view
  *     3   collective, one call with a view
  *
- * The file exists with all its bytes before anything is measured. A measurement begins after a barrier and
- * ends with the slowest rank; it is divided by the number of transfers. After a write the ranks read the
- * file back by POSIX calls, after a read they look at their buffers, poisoned before: every byte is
- * compared with what its place in the file and the number of the call demand.
+ * The file exists with all its bytes before anything is measured. A measurement goes from the first rank
+ * that leaves a barrier to the last rank that is done, on the clock of the machine that all ranks run on; it
+ * is divided by the number of transfers. (The longest time of a rank is less where ranks share processors:
+ * one that has not begun, since another has its processor, does not count its waiting. Block I/O on 16
+ * ranks and 2 processors would seem to read 28 GB/s.) After a write the ranks read the file back by POSIX
+ * calls, after a read they look at their buffers, poisoned before: every byte is compared with what its
+ * place in the file and the number of the call demand.
  *
  * Before the whole problem, a small part of it is measured. What would take longer than `budget` seconds is
  * not run, and what takes long is repeated less often.
  *
  * Prints, with words `key=value`:
  *
- *     CALL    each measurement: seconds of the slowest rank, seconds of all processors
+ *     CALL    each measurement: seconds from first to last, of the rank that took longest, of all processors
  *     DONE    after the last one: bytes that a transfer moves, most memory that a rank needed besides
  *     SKIP    what was not run, and why: `calls`, or `estimate` in seconds
  *     WRONG   what was not as it should be
@@ -30,6 +33,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pattern.h"
@@ -57,7 +61,7 @@ typedef struct {
 
 /* What a measurement found. */
 typedef struct {
-    double seconds, processor_seconds;
+    double seconds, longest, processor_seconds;
     int64_t wrong;
 } Measured;
 
@@ -190,6 +194,12 @@ static void mpi_io(Work *work, Direction direction) {
     }
 }
 
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + 1e-9 * time.tv_nsec;
+}
+
 static double processor_seconds(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -219,7 +229,7 @@ static int64_t reset_peak(void) {
 
 static Measured measure(Work *work, Side side, Direction direction) {
     const Pattern *pattern = side == THROUGH_MPI ? &work->own : &work->block;
-    Measured measured = {0, 0, 0};
+    Measured measured = {0, 0, 0, 0};
     if (direction == WRITE) {
         work->generation++;
         fill(work, pattern);
@@ -227,11 +237,15 @@ static Measured measure(Work *work, Side side, Direction direction) {
         memset(work->buffer, 0xEE, work->own.bytes);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    double processor = processor_seconds(), begin = MPI_Wtime();
+    double processor = processor_seconds(), begin = now();
     (side == THROUGH_MPI ? mpi_io : block_io)(work, direction);
-    double seconds = MPI_Wtime() - begin;
+    double done = now();
     processor = processor_seconds() - processor;
-    MPI_Allreduce(&seconds, &measured.seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    /* The beginning with the other sign, so that the largest is the first. */
+    double mine[] = {-begin, done, done - begin}, all[3];
+    MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    measured.seconds = all[0] + all[1];
+    measured.longest = all[2];
     MPI_Allreduce(&processor, &measured.processor_seconds, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     int64_t wrong = direction == WRITE ? wrong_in_file(work) : wrong_in_buffer(work, pattern);
     MPI_Allreduce(&wrong, &measured.wrong, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
@@ -249,9 +263,9 @@ static void measure_all(Work *work, Direction direction) {
             Measured measured = measure(work, side, direction);
             wrong[side] += measured.wrong;
             if (rank == 0)
-                printf("CALL job=%d direction=%s side=%s index=%d seconds=%.9f cpu=%.6f\n", work->number,
-                       DIRECTIONS[direction], SIDES[side], index, measured.seconds / transfers,
-                       measured.processor_seconds / transfers);
+                printf("CALL job=%d direction=%s side=%s index=%d seconds=%.9f longest=%.9f cpu=%.6f\n",
+                       work->number, DIRECTIONS[direction], SIDES[side], index, measured.seconds / transfers,
+                       measured.longest / transfers, measured.processor_seconds / transfers);
             left -= measured.seconds;
             if (side == THROUGH_MPI && left < measured.seconds) calls = index;
         }

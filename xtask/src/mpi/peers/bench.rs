@@ -189,6 +189,7 @@ impl<'a> Bench<'a> {
                     let other = figures(true, "block").unwrap_or_default();
                     block.seconds.extend(other.seconds);
                     block.first_seconds.extend(other.first_seconds);
+                    block.longest_seconds.extend(other.longest_seconds);
                     block.cpu_seconds.extend(other.cpu_seconds);
                     block.bytes = block.bytes.max(other.bytes);
                     block.wrong_bytes += other.wrong_bytes;
@@ -249,6 +250,7 @@ fn to_line(
         direction: direction.to_owned(),
         seconds,
         first_seconds: output::median(&figures.first_seconds),
+        longest_rank_seconds: output::median(&figures.longest_seconds),
         cpu_seconds: output::median(&figures.cpu_seconds),
         peak_bytes: (side != Side::BlockIo && seconds.is_some()).then_some(figures.peak_bytes),
         bytes: figures.bytes,

@@ -9,6 +9,8 @@ pub(super) struct Figures {
     pub(super) first_seconds: Vec<f64>,
     /// Of each later call of each run.
     pub(super) seconds: Vec<f64>,
+    /// Of the rank that took longest, for the same calls.
+    pub(super) longest_seconds: Vec<f64>,
     /// Of all processors, for the same calls.
     pub(super) cpu_seconds: Vec<f64>,
     pub(super) peak_bytes: u64,
@@ -68,6 +70,7 @@ pub(super) fn collect(
             "CALL" if count("index")? == 0 => entry.first_seconds.push(number("seconds")?),
             "CALL" => {
                 entry.seconds.push(number("seconds")?);
+                entry.longest_seconds.push(number("longest")?);
                 entry.cpu_seconds.push(number("cpu")?);
             }
             "WRONG" => entry.wrong_bytes += count("bytes")?,
@@ -87,6 +90,7 @@ pub(super) fn collect(
         let old = figures.entry(key).or_default();
         old.first_seconds.extend(new.first_seconds);
         old.seconds.extend(new.seconds);
+        old.longest_seconds.extend(new.longest_seconds);
         old.cpu_seconds.extend(new.cpu_seconds);
         old.peak_bytes = old.peak_bytes.max(new.peak_bytes);
         old.bytes = old.bytes.max(new.bytes);
@@ -135,8 +139,8 @@ mod tests {
         let run = |first: &str, later: &str| {
             format!(
                 "warning: of MPI\n\
-                 CALL job=0 direction=write side=mpi index=0 seconds={first} cpu=1\n\
-                 CALL job=0 direction=write side=mpi index=1 seconds={later} cpu=2\n\
+                 CALL job=0 direction=write side=mpi index=0 seconds={first} longest=1 cpu=1\n\
+                 CALL job=0 direction=write side=mpi index=1 seconds={later} longest=1 cpu=2\n\
                  DONE job=0 direction=write side=mpi bytes=8 peak=16\n"
             )
         };

@@ -29,10 +29,12 @@ pub(super) struct Line {
     pub(super) mpi: String,
     pub(super) side: Side,
     pub(super) direction: String,
-    /// Of the slowest rank; nothing if it was not measured.
+    /// From the first rank that begins to the last that is done; nothing if it was not measured.
     pub(super) seconds: Option<f64>,
     /// The same of the first call after the file was opened.
     pub(super) first_seconds: Option<f64>,
+    /// Of the rank that took longest; less, where ranks share processors.
+    pub(super) longest_rank_seconds: Option<f64>,
     /// Of the processors, all ranks together.
     pub(super) cpu_seconds: Option<f64>,
     /// What the rank that needed most needed besides its buffer.
@@ -161,6 +163,7 @@ pub(super) mod tests {
             direction: "write".to_owned(),
             seconds: Some(seconds),
             first_seconds: Some(seconds),
+            longest_rank_seconds: None,
             cpu_seconds: None,
             peak_bytes: Some(0),
             bytes: 100,
