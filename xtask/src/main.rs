@@ -34,7 +34,7 @@ enum Task {
     Setup,
     /// Runs client programs on MPI libraries, natively and under pario.
     MpiTest(mpi::MpiTestArguments),
-    /// Measures pario beside the MPI libraries' own MPI-IO.
+    /// Measures pario beside the MPI libraries' own MPI-IO, every byte verified.
     Peers(mpi::PeersArguments),
     /// Makes the tables of MPI constants anew, and the Rust code from them.
     Abi,

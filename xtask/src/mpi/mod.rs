@@ -49,8 +49,8 @@ pub(crate) use peers::run as peers;
 use report::Report;
 
 /// What runs besides the client programs.
-const NAMES: [&str; 7] =
-    ["mpi4py", "constants", run::NAME, "conformance", "interleaved", "bench", "rsmpi"];
+const NAMES: [&str; 8] =
+    ["mpi4py", "constants", run::NAME, "conformance", "interleaved", "bench", "rsmpi", peers::NAME];
 
 /// Which client programs run.
 #[derive(Args, Default)]
@@ -59,7 +59,7 @@ pub(crate) struct MpiTestArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) mpi: Option<String>,
     /// Only client programs whose name contains this; `mpi4py`, `constants`, `run`, `conformance`,
-    /// `interleaved`, `bench` and `rsmpi` are names, too.
+    /// `interleaved`, `bench`, `rsmpi` and `peers` are names, too.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) only: Option<String>,
     /// The drop-in library [default: build it].
@@ -160,6 +160,9 @@ pub(crate) fn test_and_tell(
         run::run_all(&places, &found, &mut report)?;
     }
     programs::run_all(&places, &found, arguments, skipped, &mut report)?;
+    if arguments.wants(peers::NAME) {
+        peers::test(&places, &found, library.as_deref(), &mut report)?;
+    }
     if arguments.wants("mpi4py") {
         mpi4py::run_all(&places, &found, library.as_deref(), &mut report)?;
     }
