@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::agree::{agree_on, enter};
 use crate::hints::{Environment, HintReport, HintSet, Hints};
 use crate::number::wide;
-use crate::plan::FileFacts;
+use crate::plan::{FileFacts, Memory};
 use crate::statistics::{CallStatistics, FileStatistics, Summary};
 use crate::storage::{self, Driver, OpenMode, Storage};
 use crate::view::{CompiledView, View};
@@ -559,20 +559,27 @@ async fn gather_facts(
 ) -> Result<FileFacts> {
     let capabilities = opened.storage.capabilities();
     let cores = std::thread::available_parallelism().map_or(1, |cores| wide(cores.get()));
-    let shares = (0..communicator.size()).all(|rank| communicator.shares_memory(rank));
+    let all = |reaches: &dyn Fn(u32) -> bool| (0..communicator.size()).all(reaches);
+    let processes = communicator.process_memory();
+    let memory = match processes {
+        _ if all(&|rank| communicator.shares_memory(rank)) => Memory::Shared,
+        Some(processes) if all(&|rank| processes.reaches(rank)) => Memory::Processes,
+        _ => Memory::Apart,
+    };
     let mut writer = Writer::default();
     for fact in [
         capabilities.block_bytes,
         cores,
         u64::from(capabilities.range_locks),
         u64::from(opened.readable),
-        u64::from(shares),
+        u64::from(memory == Memory::Shared),
+        u64::from(memory >= Memory::Processes),
     ] {
         writer.unsigned(fact);
     }
     let mut facts = FileFacts {
         nodes: (0..communicator.size()).map(|rank| communicator.node(rank)).collect(),
-        shared_memory: true,
+        memory: Memory::Shared,
         cores: 1,
         block_bytes: 1,
         range_locks: true,
@@ -588,7 +595,12 @@ async fn gather_facts(
         }
         facts.range_locks &= reader.unsigned()? != 0;
         facts.readable &= reader.unsigned()? != 0;
-        facts.shared_memory &= reader.unsigned()? != 0;
+        let memory = match (reader.unsigned()? != 0, reader.unsigned()? != 0) {
+            (true, _) => Memory::Shared,
+            (false, true) => Memory::Processes,
+            (false, false) => Memory::Apart,
+        };
+        facts.memory = facts.memory.min(memory);
     }
     Ok(facts)
 }

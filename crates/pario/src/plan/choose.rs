@@ -156,7 +156,7 @@ mod tests {
     fn facts(ranks: usize) -> FileFacts {
         FileFacts {
             nodes: vec![0; ranks],
-            shared_memory: true,
+            memory: crate::plan::Memory::Shared,
             cores: 2,
             block_bytes: 4096,
             range_locks: true,

@@ -103,7 +103,7 @@ mod tests {
     fn lock_of_a_write(hints: &Hints) -> LockRule {
         let file = FileFacts {
             nodes: vec![0; 2],
-            shared_memory: true,
+            memory: crate::plan::Memory::Shared,
             cores: 2,
             block_bytes: 4096,
             range_locks: true,

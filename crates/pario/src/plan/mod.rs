@@ -51,13 +51,25 @@ pub(crate) struct Summary {
     pub(crate) sorted: bool,
 }
 
+/// How far the ranks of a file can use each other's memory; the least of two ranks' counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Memory {
+    /// Not all of them can.
+    Apart,
+    /// They are processes of one node.
+    Processes,
+    /// They share one address space.
+    Shared,
+}
+
 /// What the planner must know of an open file; the same on every rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileFacts {
     /// Node of every rank.
     pub(crate) nodes: Vec<u32>,
-    /// Whether all ranks share one address space.
-    pub(crate) shared_memory: bool,
+    /// How far ranks can use each other's memory.
+    pub(crate) memory: Memory,
     /// Processors of a node.
     pub(crate) cores: u32,
     /// Multiples of this are where storage accesses best begin and end.

@@ -14,7 +14,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{FileFacts, Phases, Planning};
+use super::{FileFacts, Memory, Phases, Planning};
 use crate::comm::collective::{index, rank_of};
 use crate::number::{narrow, wide};
 
@@ -23,6 +23,8 @@ pub(super) const ROUNDS_MAX: u64 = 1 << 20;
 /// Window where no messages are sent: small enough to stay in the cache of a core while it is
 /// assembled and stored.
 const CACHED_WINDOW_BYTES: u64 = 1 << 20;
+/// Window where bytes of other processes come by way of a buffer as long: both stay in that cache.
+const PROCESS_WINDOW_BYTES: u64 = 512 << 10;
 /// Window where every rank has one and bytes are copied in each phase: as above.
 const RELAYED_WINDOW_BYTES: u64 = 512 << 10;
 
@@ -103,8 +105,11 @@ impl Shuffled {
         let buffer = planning.hints.collective_buffer_bytes;
         let window_bytes = match route {
             Route::Phases(_) => buffer.min(RELAYED_WINDOW_BYTES),
-            Route::Direct if planning.file.shared_memory => buffer.min(CACHED_WINDOW_BYTES),
-            Route::Direct => buffer,
+            Route::Direct => match planning.file.memory {
+                Memory::Shared => buffer.min(CACHED_WINDOW_BYTES),
+                Memory::Processes => buffer.min(PROCESS_WINDOW_BYTES),
+                Memory::Apart => buffer,
+            },
         };
         let holes = Holes::new(planning);
         let careful = planning.others_write() && planning.somebody_rewrites();
@@ -233,7 +238,7 @@ mod tests {
     fn plan(nodes: Vec<u32>, reach: Range<u64>, hints: &Hints) -> Shuffled {
         let file = FileFacts {
             nodes,
-            shared_memory: false,
+            memory: Memory::Apart,
             cores: 2,
             block_bytes: 4096,
             range_locks: true,
