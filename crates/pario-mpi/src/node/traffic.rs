@@ -31,8 +31,10 @@ use super::segment::Segment;
 use crate::binding::Mpi;
 use crate::progress;
 
-/// Longer messages are lent, where they can be.
-const LENT_BYTES_MIN: usize = 8 << 10;
+/// Longer messages are lent, where they can be. Up to here a second copy costs less than the system
+/// call and the answer: between two ranks 5 to 19 us of CPU time through the ring and 16 us lent at
+/// 16 KiB, 22 and 18 us at 32 KiB, 350 and 155 us at 256 KiB.
+const RING_MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// The messages of one rank on its node.
 pub(crate) struct Traffic {
@@ -175,7 +177,7 @@ impl Traffic {
             self.drain(&mut state, member, &mut rings);
         }
         let peer = &mut state.peers[member];
-        let outgoing = match bytes.len() > LENT_BYTES_MIN && self.memory.is_some() {
+        let outgoing = match bytes.len() > RING_MESSAGE_BYTES_MAX && self.memory.is_some() {
             false => Outgoing::new(Frame::Bytes(tag, bytes.len()), bytes),
             true => {
                 let run = RemoteRun { address: bytes.as_ptr().addr(), len: bytes.len() };
