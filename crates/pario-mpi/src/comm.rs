@@ -316,6 +316,10 @@ impl Communicator for MpiCommunicator {
         self.counter.as_ref()?.gate()
     }
 
+    fn is_crowded(&self) -> bool {
+        self.nodes.iter().all(|&node| node == 0) && self.nodes.len() > wait::cores()
+    }
+
     fn process_memory(&self) -> Option<&ProcessMemory> {
         self.traffic.as_ref()?.memory()
     }

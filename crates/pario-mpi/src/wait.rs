@@ -26,8 +26,9 @@ use crate::node::bell;
 use crate::node::traffic::{OnBehalf, flush_unsent};
 use crate::progress;
 
-/// Longest time without a call of MPI.
+/// Longest time without a call of MPI, at first. It doubles while nothing happens.
 const SLEEP: Duration = Duration::from_millis(1);
+const SLEEP_MAX: Duration = Duration::from_millis(4);
 /// The same while there are non-blocking calls, which may wait for something that does not ring.
 const NAP: Duration = Duration::from_micros(100);
 /// How long a rank with a core of its own looks around before it sleeps.
@@ -67,14 +68,18 @@ pub(crate) fn note_neighbours(ranks: usize) {
 
 /// Whether each rank of this node has a core of its own.
 fn has_own_core() -> bool {
+    NEIGHBOURS.load(Ordering::Relaxed) <= cores()
+}
+
+/// Processors of this node.
+pub(crate) fn cores() -> usize {
     static CORES: OnceLock<usize> = OnceLock::new();
-    let cores = *CORES.get_or_init(|| {
+    *CORES.get_or_init(|| {
         // SAFETY: asks for a number. Those of this process only may be fewer: a launcher binds
         // each rank to a core of its own.
         let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
         usize::try_from(online).unwrap_or(1)
-    });
-    NEIGHBOURS.load(Ordering::Relaxed) <= cores
+    })
 }
 
 /// Wakes this process.
@@ -134,6 +139,7 @@ impl Asked {
             };
             let mut since = Instant::now();
             let mut yields = 0;
+            let mut sleep = SLEEP;
             while !turn() {
                 if woken.0.swap(false, Ordering::Acquire) {
                     continue;
@@ -161,7 +167,8 @@ impl Asked {
                 if turn() {
                     return;
                 }
-                listening.sleep(if progress::is_idle() { SLEEP } else { NAP });
+                listening.sleep(if progress::is_idle() { sleep } else { NAP });
+                sleep = SLEEP_MAX.min(sleep * 2);
                 drop(listening);
                 self.progress();
                 since = Instant::now();

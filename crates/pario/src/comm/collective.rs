@@ -4,7 +4,8 @@
 //! Failures are those of the communicator.
 //!
 //! Cost: `all_gather` takes ceil(log2 P) steps of one message each; a rank sends and receives
-//! every contribution once.
+//! every contribution once. Where ranks are more than processors it takes two steps, so that each
+//! rank waits once, and rank 0 sends and receives P - 1 messages.
 
 use super::{Communicator, Lane, Message, Tag, receive};
 use crate::datatype::wire::{Reader, Writer};
@@ -12,9 +13,6 @@ use crate::error::Result;
 use crate::number::{narrow, wide};
 
 /// Gives every rank the contribution of every rank, in the order of the ranks.
-///
-/// Dissemination: in step s each rank passes all it has to the rank 2^s before it, and takes
-/// what the rank 2^s behind it has.
 ///
 /// # Errors
 /// `PeerLost` if a rank is lost.
@@ -30,6 +28,47 @@ use crate::number::{narrow, wide};
 /// });
 /// ```
 pub async fn all_gather(
+    communicator: &dyn Communicator,
+    call: u64,
+    own: Vec<u8>,
+) -> Result<Vec<Vec<u8>>> {
+    match communicator.is_crowded() {
+        true => through_one(communicator, call, own).await,
+        false => disseminate(communicator, call, own).await,
+    }
+}
+
+/// Rank 0 takes what every rank has, and gives all of it to every rank.
+async fn through_one(
+    communicator: &dyn Communicator,
+    call: u64,
+    own: Vec<u8>,
+) -> Result<Vec<Vec<u8>>> {
+    let (rank, size) = (communicator.rank(), communicator.size());
+    let tag = Tag { call, lane: Lane::Control };
+    if rank > 0 {
+        communicator.send(0, tag, Message::from(own))?;
+        let message = receive(communicator, 0, tag).await?;
+        let mut reader = Reader::new(&message.bytes);
+        let all = (0..size).map(|_| Ok(reader.text()?.to_vec())).collect::<Result<Vec<_>>>()?;
+        reader.finish()?;
+        return Ok(all);
+    }
+    let mut all = vec![own];
+    for from in 1..size {
+        all.push(receive(communicator, from, tag).await?.bytes);
+    }
+    let mut writer = Writer::default();
+    all.iter().for_each(|one| writer.text(one));
+    for to in 1..size {
+        communicator.send(to, tag, Message::from(writer.bytes.clone()))?;
+    }
+    Ok(all)
+}
+
+/// In step s each rank passes all it has to the rank 2^s before it, and takes what the rank 2^s
+/// behind it has.
+async fn disseminate(
     communicator: &dyn Communicator,
     call: u64,
     own: Vec<u8>,

@@ -126,6 +126,12 @@ pub trait Communicator: Send + Sync {
         None
     }
 
+    /// Whether the ranks, all of one node, are more than its processors; the same on all ranks.
+    /// Then it matters how often each of them has to wait, more than how many messages one sends.
+    fn is_crowded(&self) -> bool {
+        false
+    }
+
     /// Carries a task forward while the program goes on. It may hold this communicator.
     fn spawn(&self, task: Task);
 

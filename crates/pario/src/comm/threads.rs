@@ -110,6 +110,7 @@ impl Threads {
 /// What all ranks share.
 struct Group {
     nodes: Vec<u32>,
+    crowded: bool,
     memory: Memory,
     exchanges: Mutex<Exchanges>,
     fate: Mutex<Fate>,
@@ -160,8 +161,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Group {
     fn new(threads: &Threads) -> Group {
         let per_node = threads.size.div_ceil(threads.nodes);
+        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Group {
             nodes: (0..threads.size).map(|rank| rank / per_node).collect(),
+            crowded: threads.nodes == 1 && index(threads.size) > cores,
             memory: threads.memory,
             exchanges: Mutex::default(),
             fate: Mutex::new(Fate { ended: vec![false; index(threads.size)], lost: None }),
@@ -329,6 +332,10 @@ impl Communicator for Rank {
 
     fn gate(&self) -> Option<&[GateLine]> {
         Some(&self.exchange.gate)
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.group.crowded
     }
 
     fn process_memory(&self) -> Option<&ProcessMemory> {

@@ -128,6 +128,10 @@ impl Communicator for Watched {
         self.inner.gate()
     }
 
+    fn is_crowded(&self) -> bool {
+        self.inner.is_crowded()
+    }
+
     fn process_memory(&self) -> Option<&ProcessMemory> {
         self.inner.process_memory()
     }
