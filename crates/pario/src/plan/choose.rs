@@ -2,17 +2,22 @@
 //!
 //! The rule of `auto`, until there is a measured cost model:
 //!
-//! * A collective goes to `two-phase` if the ranks' ranges interleave, pieces are smaller than
-//!   [`LARGE_PIECE_BYTES`] on average, and at least one byte in [`SPARSE`] of the touched range
-//!   is asked for. Otherwise every rank works for itself.
+//! * A collective goes to `two-phase` if the ranks' ranges interleave, pieces are not large on
+//!   average ([`large_piece_bytes`]), and at least one byte in [`SPARSE`] of the touched range is
+//!   asked for. Otherwise every rank works for itself.
 //! * On its own, a rank uses `direct` for contiguous requests and large pieces, `sieve` where
 //!   holes are small enough that moving them costs less than a storage call each, else `list`.
 
-use super::{Direction, Planning, Summary, two_phase};
+use super::{Direction, Memory, Planning, Summary, two_phase};
 use crate::hints::{Strategy, Switch};
 
 /// Pieces of this size reach the speed of contiguous storage accesses by themselves.
 const LARGE_PIECE_BYTES: u64 = 64 << 10;
+/// On one node, where windows are assembled from memory, writers of one file are in each other's
+/// way for longer.
+const LARGE_WRITTEN_PIECE_BYTES: u64 = 1 << 20;
+/// Between processes, what is read is copied once more if it does not come straight from storage.
+const LARGE_READ_PIECE_BYTES: u64 = 16 << 10;
 /// With fewer bytes than one in so many, whole windows are not worth moving.
 const SPARSE: u64 = 16;
 
@@ -66,13 +71,22 @@ fn collective(planning: &Planning<'_>) -> (Strategy, &'static str) {
         Switch::Automatic if !interleaved(planning.requests) => {
             (independent(planning), "the ranks' ranges do not interleave")
         }
-        Switch::Automatic if total.piece_bytes >= LARGE_PIECE_BYTES => {
+        Switch::Automatic if total.piece_bytes >= large_piece_bytes(planning) => {
             (independent(planning), "the pieces are large")
         }
         Switch::Automatic if total.len < reach / SPARSE => {
             (independent(planning), "the request is sparse")
         }
         Switch::Automatic => (Strategy::TwoPhase, "the ranks' small pieces interleave"),
+    }
+}
+
+/// From which mean size on the pieces of a collective are large.
+fn large_piece_bytes(planning: &Planning<'_>) -> u64 {
+    match (planning.file.memory, planning.direction) {
+        (Memory::Apart, _) | (Memory::Shared, Direction::Read) => LARGE_PIECE_BYTES,
+        (Memory::Processes, Direction::Read) => LARGE_READ_PIECE_BYTES,
+        (_, Direction::Write) => LARGE_WRITTEN_PIECE_BYTES,
     }
 }
 
