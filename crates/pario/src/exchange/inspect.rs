@@ -6,6 +6,7 @@
 //!
 //! Cost: one all-gather; for each irregular rank one message to each aggregator.
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::access::Access;
@@ -64,8 +65,15 @@ fn summary(access: &Access) -> Summary {
 /// Plans a request that concerns nobody else.
 pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
     let plan = around.plan(&[summary(&own)], false, false);
-    let direction = around.direction;
-    Prepared { plan, direction, own, peers: Vec::new(), disjoint: true, collective: false }
+    Prepared {
+        plan,
+        direction: around.direction,
+        own,
+        peers: Vec::new(),
+        disjoint: true,
+        collective: false,
+        covered: Mutex::default(),
+    }
 }
 
 /// Plans a request of all ranks, unless all have the same plan for it. `own` may be an error that
@@ -108,8 +116,15 @@ pub(crate) async fn together(
         }
     };
     let disjoint = around.direction == Direction::Read || all_disjoint(&peers);
-    let direction = around.direction;
-    Ok(Outlook::New(Prepared { plan, direction, own, peers, disjoint, collective: true }))
+    Ok(Outlook::New(Prepared {
+        plan,
+        direction: around.direction,
+        own,
+        peers,
+        disjoint,
+        collective: true,
+        covered: Mutex::default(),
+    }))
 }
 
 /// The plans that a rank has for its request, by their numbers. There may be several, if its

@@ -15,9 +15,13 @@
 //! messages, and all of them learn it at the end, in `agree`. Only a lost rank ends a collective
 //! early, and it ends it for everybody.
 
+use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use self::coverage::Coverage;
+use crate::access::memory::Parcel;
 use crate::access::{Access, Buffer};
 use crate::comm::{Communicator, Gate, Pass, pause};
 use crate::error::{Error, Result};
@@ -34,6 +38,9 @@ mod shuffle;
 mod ways;
 mod window;
 
+/// Rounds of which a plan remembers what is known of their windows.
+const COVERAGES_MAX: usize = 4096;
+
 /// A planned request: the plan, and what is known of the ranks' accesses.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -48,6 +55,26 @@ pub(crate) struct Prepared {
     pub(crate) disjoint: bool,
     /// Whether all ranks take part.
     pub(crate) collective: bool,
+    /// What was found out about the windows of each round, where requests may overlap.
+    covered: Mutex<HashMap<u64, Coverage>>,
+}
+
+impl Prepared {
+    /// What the parcels of a round's window are to it; looked at once, if that takes long.
+    fn coverage(&self, round: u64, file: &Range<u64>, parcels: &[Parcel<'_>]) -> Coverage {
+        if self.disjoint {
+            return Coverage::of_disjoint(file, parcels);
+        }
+        let mut covered = self.covered.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&known) = covered.get(&round) {
+            return known;
+        }
+        let coverage = Coverage::of(file, parcels);
+        if covered.len() < COVERAGES_MAX {
+            covered.insert(round, coverage);
+        }
+        coverage
+    }
 }
 
 /// One execution of a planned request.

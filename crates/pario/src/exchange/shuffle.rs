@@ -188,7 +188,7 @@ impl<'a> Shuffle<'a> {
             }
             _ => None,
         };
-        window.open_for_write(self.job, &parcels, self.statistics);
+        window.open_for_write(self.job, round, &parcels, self.statistics);
         let arrived = self.arrivals(&ranks, &parcels).await?;
         if let Err((rank, error)) = self.assemble(&ranks, &parcels, &arrived) {
             return Err(self.who_left(rank, error).await);
@@ -247,6 +247,7 @@ impl<'a> Shuffle<'a> {
         };
         let began = Instant::now();
         let communicator = self.job.communicator;
+        let apart = window.has_pieces_apart();
         let mut contents = window.contents();
         let held = hold(&self.ways, ranks)?;
         let mut staged = stage(&mut self.staging, &self.ways, ranks, parcels);
@@ -275,7 +276,7 @@ impl<'a> Shuffle<'a> {
                 _ => {}
             }
         }
-        together.run(self.job.prepared.disjoint);
+        together.run(apart);
         self.statistics.packing += began.elapsed();
         Ok(())
     }

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::coverage;
+use super::coverage::{self, Coverage};
 use super::{Job, timed};
 use crate::access::memory::{FileWindow, Parcel};
 use crate::error::{Error, ErrorClass, Result};
@@ -25,6 +25,8 @@ pub(super) struct Window {
     /// The file range that is in `bytes`.
     file: Range<u64>,
     holes: Holes,
+    /// What the pieces of this round are to the window.
+    coverage: Coverage,
     /// All bytes of the domain below this offset are done.
     pub(super) reached: u64,
     pub(super) error: Option<Error>,
@@ -40,6 +42,7 @@ impl Window {
             bytes: Vec::new(),
             file: 0..0,
             holes: shuffled.holes(),
+            coverage: Coverage::default(),
             reached: domain.file.start,
             error: None,
             closed: false,
@@ -74,6 +77,7 @@ impl Window {
     pub(super) fn open_for_write(
         &mut self,
         job: &Job<'_>,
+        round: u64,
         parcels: &[Parcel<'_>],
         statistics: &mut CallStatistics,
     ) {
@@ -82,15 +86,15 @@ impl Window {
             return;
         }
         self.bytes.resize(narrow(self.file.end - self.file.start), 0);
-        if self.holes != Holes::Skipped && !self.is_complete(job, parcels) {
+        self.coverage = job.prepared.coverage(round, &self.file, parcels);
+        if self.holes != Holes::Skipped && !self.coverage.complete {
             self.read(job, statistics);
         }
     }
 
-    fn is_complete(&self, job: &Job<'_>, parcels: &[Parcel<'_>]) -> bool {
-        let sum: u64 = parcels.iter().map(Parcel::len).sum();
-        let len = self.file.end - self.file.start;
-        sum >= len && (job.prepared.disjoint || coverage::is_complete(&self.file, parcels))
+    /// Whether no two ranks' pieces of the window have a byte in common.
+    pub(super) fn has_pieces_apart(&self) -> bool {
+        self.coverage.apart
     }
 
     /// Stores the assembled pieces.
@@ -103,7 +107,7 @@ impl Window {
         if self.closed {
             return;
         }
-        let stored = match self.holes != Holes::Skipped || self.is_complete(job, parcels) {
+        let stored = match self.holes != Holes::Skipped || self.coverage.complete {
             true => self.write(job, self.file.clone(), statistics),
             false => self.write_pieces(job, parcels, statistics),
         };
