@@ -26,9 +26,6 @@ use crate::plan::two_phase::{Domain, Holes, Route};
 use crate::plan::{Direction, Shuffled};
 use crate::statistics::CallStatistics;
 
-/// Shorter pieces come from other processes by way of a buffer.
-const STAGED_PIECE_BYTES: u64 = 1024;
-
 /// How many messages a rank may send to another before the first is answered.
 const ROUNDS_AHEAD: u32 = 2;
 
@@ -67,12 +64,15 @@ pub(super) async fn run(
     Ok(outcome)
 }
 
+/// A rank whose memory is gone, and how that was noticed.
+pub(super) type Gone = (u32, Error);
+
 pub(super) struct Shuffle<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) shuffled: &'a Shuffled,
     pub(super) statistics: &'a mut CallStatistics,
     /// This rank's window, if it is an aggregator.
-    window: Option<(&'a Domain, Window)>,
+    pub(super) window: Option<(&'a Domain, Window)>,
     pub(super) ways: Ways,
     /// Bytes between the window and other processes.
     staging: Vec<u8>,
@@ -175,6 +175,15 @@ impl<'a> Shuffle<'a> {
         if self.gave_up {
             window.close();
         }
+        match self.store_straight(&ranks, &parcels) {
+            Ok(true) => {
+                self.gave_up |= self.window.as_ref().is_some_and(|(_, window)| window.is_closed());
+                return Ok(());
+            }
+            Ok(false) => {}
+            Err((rank, error)) => return Err(self.who_left(rank, error).await),
+        }
+        let Some((_, window)) = &mut self.window else { return Ok(()) };
         let guard = match self.shuffled.holes() {
             Holes::Locked if !window.is_closed() => {
                 let file = reach(&parcels);
@@ -240,7 +249,7 @@ impl<'a> Shuffle<'a> {
         ranks: &[u32],
         parcels: &[Parcel<'a>],
         arrived: &[Packet],
-    ) -> std::result::Result<(), (u32, Error)> {
+    ) -> std::result::Result<(), Gone> {
         let Some((_, window)) = self.window.as_mut().filter(|(_, window)| !window.is_closed())
         else {
             return Ok(());
@@ -250,7 +259,7 @@ impl<'a> Shuffle<'a> {
         let apart = window.has_pieces_apart();
         let mut contents = window.contents();
         let held = hold(&self.ways, ranks)?;
-        let mut staged = stage(&mut self.staging, &self.ways, ranks, parcels);
+        let mut staged = stage(&mut self.staging, (&self.ways, self.shuffled), ranks, parcels);
         for ((&rank, parcel), staged) in ranks.iter().zip(parcels).zip(&mut staged) {
             let Way::Process(remote) = self.ways.from(rank) else { continue };
             let Some(memory) = communicator.process_memory() else { continue };
@@ -297,6 +306,12 @@ impl<'a> Shuffle<'a> {
         if self.gave_up {
             window.close();
         }
+        match self.fetch_straight(&ranks, &parcels) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err((rank, error)) => return Err(self.who_left(rank, error).await),
+        }
+        let Some((_, window)) = &mut self.window else { return Ok(()) };
         let end = window.fetch(self.job, &parcels, self.statistics);
         // Where the file ends, a rank gets the first of its positions only.
         let there = |parcel: Parcel<'a>| {
@@ -323,13 +338,13 @@ impl<'a> Shuffle<'a> {
         &mut self,
         ranks: &[u32],
         parcels: &[Parcel<'a>],
-    ) -> std::result::Result<Vec<Vec<u8>>, (u32, Error)> {
+    ) -> std::result::Result<Vec<Vec<u8>>, Gone> {
         let Some((_, window)) = &mut self.window else { return Ok(Vec::new()) };
         let began = Instant::now();
         let communicator = self.job.communicator;
         let contents = window.contents();
         let held = hold(&self.ways, ranks)?;
-        let mut staged = stage(&mut self.staging, &self.ways, ranks, parcels);
+        let mut staged = stage(&mut self.staging, (&self.ways, self.shuffled), ranks, parcels);
         let room = |(&rank, parcel): (&u32, &Parcel<'_>)| match self.ways.from(rank) {
             // The last byte of a message says how its sender fares.
             Way::Messages => vec![GOES_ON; narrow(parcel.len()) + 1],
@@ -481,10 +496,10 @@ fn payload(mut message: Vec<u8>, len: u64) -> Result<Option<Packet>> {
 }
 
 /// Keeps the buffers of this process in place while they are used, by parcel.
-fn hold<'a>(
+pub(super) fn hold<'a>(
     ways: &'a Ways,
     ranks: &[u32],
-) -> std::result::Result<Vec<Option<Held<'a>>>, (u32, Error)> {
+) -> std::result::Result<Vec<Option<Held<'a>>>, Gone> {
     let held = |&rank: &u32| match ways.from(rank) {
         Way::Memory(exposure) => exposure.hold().map(Some).map_err(|error| (rank, error)),
         _ => Ok(None),
@@ -496,12 +511,12 @@ fn hold<'a>(
 /// long enough to be copied one by one.
 fn stage<'a>(
     staging: &'a mut Vec<u8>,
-    ways: &Ways,
+    (ways, shuffled): (&Ways, &Shuffled),
     ranks: &[u32],
     parcels: &[Parcel<'_>],
 ) -> Vec<Option<&'a mut [u8]>> {
     let len = |(&rank, parcel): (&u32, &Parcel<'_>)| match ways.from(rank) {
-        Way::Process(_) if parcel.access.piece_bytes() < STAGED_PIECE_BYTES => {
+        Way::Process(_) if parcel.access.piece_bytes() < shuffled.long_piece_bytes() => {
             Some(narrow(parcel.len()))
         }
         _ => None,

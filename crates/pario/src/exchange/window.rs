@@ -111,11 +111,30 @@ impl Window {
             true => self.write(job, self.file.clone(), statistics),
             false => self.write_pieces(job, parcels, statistics),
         };
-        match stored {
-            Ok(()) => self.reached = self.file.end,
+        self.stored(self.file.clone(), stored);
+    }
+
+    /// Notes what became of storing a range of the file.
+    pub(super) fn stored(&mut self, file: Range<u64>, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => self.reached = file.end,
             Err(error) => {
-                self.reached = self.file.start + error.moved();
-                self.fail(error);
+                self.reached = file.start + error.moved();
+                self.fail(error.at_offset(file.start));
+            }
+        }
+    }
+
+    /// Notes what became of fetching a range of the file: how many bytes there were.
+    pub(super) fn fetched(&mut self, file: Range<u64>, outcome: Result<u64>) {
+        match outcome {
+            Ok(bytes) => {
+                self.reached = file.start + bytes;
+                self.closed |= self.reached < file.end;
+            }
+            Err(error) => {
+                self.reached = file.start;
+                self.fail(error.at_offset(file.start));
             }
         }
     }

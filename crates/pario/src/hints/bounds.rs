@@ -22,5 +22,7 @@ pub const DOMAIN_MIN_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
 pub const PHASES: RangeInclusive<u32> = 0..=32;
 /// Bounds of the largest hole that is sieved.
 pub const SIEVE_HOLE_BYTES: RangeInclusive<u64> = 0..=2 * GIB;
+/// Bounds of the length from which on pieces are long.
+pub const LONG_PIECE_BYTES: RangeInclusive<u64> = 1..=2 * GIB;
 /// Bounds of the patience with a rank that does not arrive: one second to one week.
 pub const COLLECTIVE_WAIT_S: RangeInclusive<u64> = 1..=604_800;

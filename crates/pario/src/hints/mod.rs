@@ -79,6 +79,9 @@ pub struct Hints {
     pub phases: Option<u32>,
     /// Larger holes are not sieved (`pario_sieve_hole_bytes`).
     pub sieve_hole_bytes: u64,
+    /// Pieces of this mean length and more are not copied on their way between the ranks of a
+    /// node and storage, where that is possible (`pario_long_piece_bytes`).
+    pub long_piece_bytes: u64,
     /// After so many seconds a waiting rank says on stderr which rank it waits for
     /// (`pario_collective_wait_s`).
     pub collective_wait_s: u64,
@@ -105,6 +108,7 @@ impl Default for Hints {
             strategy: Strategy::Auto,
             phases: None,
             sieve_hole_bytes: 4096,
+            long_piece_bytes: 1024,
             collective_wait_s: 60,
             statistics: false,
         }

@@ -45,6 +45,7 @@ pub(crate) struct Shuffled {
     /// Whether others may rewrite bytes meanwhile, so that plain writes need protection too.
     careful: bool,
     route: Route,
+    long_piece_bytes: u64,
 }
 
 /// How bytes get from the ranks to the domains.
@@ -113,7 +114,9 @@ impl Shuffled {
         };
         let holes = Holes::new(planning);
         let careful = planning.others_write() && planning.somebody_rewrites();
-        let mut shuffled = Shuffled { domains, window_bytes, rounds: 0, holes, careful, route };
+        let long_piece_bytes = planning.hints.long_piece_bytes;
+        let mut shuffled =
+            Shuffled { domains, window_bytes, rounds: 0, holes, careful, route, long_piece_bytes };
         let windows = |domain| shuffled.windows(domain);
         shuffled.rounds = shuffled.domains.iter().map(windows).max().unwrap_or(0);
         shuffled
@@ -134,6 +137,11 @@ impl Shuffled {
     /// Whether writes that carry no bytes of others need protection from those that do.
     pub(crate) fn is_careful(&self) -> bool {
         self.careful
+    }
+
+    /// Pieces of this mean length and more need not go through the window.
+    pub(crate) fn long_piece_bytes(&self) -> u64 {
+        self.long_piece_bytes
     }
 
     pub(crate) fn route(&self) -> Route {
