@@ -6,7 +6,7 @@
 //!
 //! Cost: one all-gather; for each irregular rank one message to each aggregator.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::access::Access;
@@ -116,7 +116,7 @@ pub(crate) async fn together(
         }
     };
     let disjoint = around.direction == Direction::Read || all_disjoint(&peers);
-    Ok(Outlook::New(Prepared {
+    Ok(Outlook::New(Arc::new(Prepared {
         plan,
         direction: around.direction,
         own,
@@ -124,7 +124,7 @@ pub(crate) async fn together(
         disjoint,
         collective: true,
         covered: Mutex::default(),
-    }))
+    })))
 }
 
 /// The plans that a rank has for its request, by their numbers. There may be several, if its
@@ -156,7 +156,7 @@ pub(crate) enum Outlook {
     /// They use the plan of this number again.
     Known(u64),
     /// They have made a plan.
-    New(Prepared),
+    New(Arc<Prepared>),
 }
 
 /// The plans that a rank has for its request.

@@ -310,7 +310,6 @@ impl Handle {
                 Ok((plan.ok_or_else(lost)?, false))
             }
             Outlook::New(prepared) => {
-                let prepared = Arc::new(prepared);
                 self.state().plans.keep(setting, &prepared);
                 Ok((prepared, true))
             }
