@@ -1,5 +1,5 @@
-//! Pieces that fill a window and are long enough go between storage and the ranks' memory without
-//! it; every byte is where the obvious loop puts it.
+//! Pieces that fill a window and are long enough are read into the ranks' memory without it; every
+//! byte is where the obvious loop puts it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -59,7 +59,7 @@ impl Case {
         file
     }
 
-    /// The time in which windows were filled or emptied, over all ranks.
+    /// The time in which windows were emptied, over all ranks.
     fn run(&self, threads: &Threads, driver: &Arc<dyn Driver>, path: &str) -> Duration {
         let byte = Datatype::byte();
         let whole = self.file();
@@ -85,11 +85,10 @@ impl Case {
             let memory = self.memory(comm.rank());
             let source = Source::typed(&memory, 0, count, &in_memory).unwrap();
             file.write_all(0, source).unwrap();
-            let mut packing = file.last_call().packing;
             let mut found = vec![0; memory.len()];
             let target = Target::typed(&mut found, 0, count, &in_memory).unwrap();
             assert_eq!(file.read_all(0, target).unwrap().bytes, (self.block * self.blocks) as u64);
-            packing += file.last_call().packing;
+            let packing = file.last_call().packing;
             assert!(found == memory);
             // Behind the end of the file nothing is read.
             let cut = self.displacement + (whole.len() as u64 - self.displacement) / 2;

@@ -6,7 +6,7 @@
 //! | `ways` | how bytes get from one rank to another: by memory, in messages, by partners |
 //! | `shuffle` | rounds: bytes between the ranks and the aggregators' windows |
 //! | `relay` | bytes from partner to partner, in the phases of a round |
-//! | `straight` | long pieces between storage and the memory of threads, without a window |
+//! | `straight` | long pieces read straight into the memory of threads |
 //! | `window` | one aggregator's window: assembled, stored, fetched, handed out |
 //! | `independent` | a rank serves its own request |
 //! | `agree` | one outcome out of each rank's own |

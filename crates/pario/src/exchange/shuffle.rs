@@ -175,15 +175,6 @@ impl<'a> Shuffle<'a> {
         if self.gave_up {
             window.close();
         }
-        match self.store_straight(&ranks, &parcels) {
-            Ok(true) => {
-                self.gave_up |= self.window.as_ref().is_some_and(|(_, window)| window.is_closed());
-                return Ok(());
-            }
-            Ok(false) => {}
-            Err((rank, error)) => return Err(self.who_left(rank, error).await),
-        }
-        let Some((_, window)) = &mut self.window else { return Ok(()) };
         let guard = match self.shuffled.holes() {
             Holes::Locked if !window.is_closed() => {
                 let file = reach(&parcels);

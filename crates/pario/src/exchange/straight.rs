@@ -1,8 +1,9 @@
-//! Long pieces that fill a window go between storage and the ranks' memory without it.
+//! Long pieces that fill a window are read straight into the ranks' memory.
 //!
 //! Between threads of one process a vectored storage call can name the memory of all ranks. Where
 //! each piece of the file is one of memory, and together they fill the window, the call moves them
-//! to their places by itself.
+//! to their places by itself. Not so for writes: file systems take one long piece faster than many
+//! of a few kibibytes, by more than what the copy to a window costs.
 //!
 //! Cost: no copy; one storage call for as many pieces as the driver takes at a time.
 
@@ -15,10 +16,9 @@ use super::{Job, timed};
 use crate::access::Buffer;
 use crate::access::memory::{Held, Parcel};
 use crate::datatype::cursor::Runs;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::number::wide;
 use crate::plan::Shuffled;
-use crate::plan::two_phase::Holes;
 use crate::statistics::CallStatistics;
 
 /// A piece of the file, and whose memory it is.
@@ -29,11 +29,6 @@ struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// Its data, if that is contiguous.
-    fn bytes(&self) -> Option<(u64, &[u8])> {
-        Some((self.offset, self.buffer.contiguous(&self.positions)?))
-    }
-
     /// Where its data goes, if that is contiguous.
     fn room<'a>(&self) -> Option<(u64, &'a mut [u8])> {
         Some((self.offset, self.buffer.contiguous_mut(&self.positions)?))
@@ -41,27 +36,6 @@ impl Piece<'_> {
 }
 
 impl<'a> Shuffle<'a> {
-    /// Write: stores the pieces of a window. Whether that was possible; if not, nothing is done.
-    pub(super) fn store_straight(
-        &mut self,
-        ranks: &[u32],
-        parcels: &[Parcel<'a>],
-    ) -> std::result::Result<bool, Gone> {
-        let Shuffle { job, ways, window: Some((_, window)), statistics, .. } = self else {
-            return Ok(false);
-        };
-        let plain = self.shuffled.holes() == Holes::Rewritten && !window.is_closed();
-        if !plain || !are_long(job, self.shuffled, ways, (ranks, parcels)) {
-            return Ok(false);
-        }
-        let held = hold(ways, ranks)?;
-        let Some(pieces) = pieces(job, ways, ranks, parcels, &held) else { return Ok(false) };
-        let Some(stored) = store(job, &pieces, statistics) else { return Ok(false) };
-        statistics.shared_bytes += shared(ways, ranks, parcels);
-        window.stored(reach(parcels), stored);
-        Ok(true)
-    }
-
     /// Read: fetches the pieces of a window. Whether that was possible; if not, nothing is done.
     pub(super) fn fetch_straight(
         &mut self,
@@ -132,20 +106,6 @@ fn pieces<'a>(
     let len = |piece: &Piece<'_>| piece.positions.end - piece.positions.start;
     let touch = |pair: &[Piece<'_>]| pair[0].offset + len(&pair[0]) == pair[1].offset;
     pieces.windows(2).all(touch).then_some(pieces)
-}
-
-/// Stores pieces; nothing if one of them is not contiguous in memory.
-fn store(
-    job: &Job<'_>,
-    pieces: &[Piece<'_>],
-    statistics: &mut CallStatistics,
-) -> Option<Result<()>> {
-    let list = pieces.iter().map(Piece::bytes).collect::<Option<Vec<(u64, &[u8])>>>()?;
-    let written = timed(&mut statistics.storage, || job.storage.write_list(&list));
-    let bytes = list.iter().map(|(_, piece)| wide(piece.len())).sum();
-    statistics.storage_writes += 1;
-    statistics.storage_written_bytes += written.as_ref().map_or_else(Error::moved, |()| bytes);
-    Some(written)
 }
 
 /// Fetches pieces, and tells how many bytes there were; nothing if one of them is not contiguous

@@ -111,16 +111,11 @@ impl Window {
             true => self.write(job, self.file.clone(), statistics),
             false => self.write_pieces(job, parcels, statistics),
         };
-        self.stored(self.file.clone(), stored);
-    }
-
-    /// Notes what became of storing a range of the file.
-    pub(super) fn stored(&mut self, file: Range<u64>, outcome: Result<()>) {
-        match outcome {
-            Ok(()) => self.reached = file.end,
+        match stored {
+            Ok(()) => self.reached = self.file.end,
             Err(error) => {
-                self.reached = file.start + error.moved();
-                self.fail(error.at_offset(file.start));
+                self.reached = self.file.start + error.moved();
+                self.fail(error);
             }
         }
     }

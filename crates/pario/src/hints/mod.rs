@@ -79,8 +79,8 @@ pub struct Hints {
     pub phases: Option<u32>,
     /// Larger holes are not sieved (`pario_sieve_hole_bytes`).
     pub sieve_hole_bytes: u64,
-    /// Pieces of this mean length and more are not copied on their way between the ranks of a
-    /// node and storage, where that is possible (`pario_long_piece_bytes`).
+    /// Pieces of this mean length and more get to or from the memory of other ranks of a node with
+    /// one copy less, where that is possible (`pario_long_piece_bytes`).
     pub long_piece_bytes: u64,
     /// After so many seconds a waiting rank says on stderr which rank it waits for
     /// (`pario_collective_wait_s`).
