@@ -12,7 +12,6 @@
 #![allow(unsafe_code)]
 
 mod remote;
-mod together;
 
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
@@ -27,7 +26,6 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 
 pub(crate) use remote::RemoteBuffer;
-pub(crate) use together::Together;
 
 /// Memory with data in it, whoever owns it.
 #[derive(Clone, Debug)]
@@ -167,6 +165,30 @@ pub(crate) struct FileWindow<'a> {
     /// File offset of the first byte.
     pub(crate) offset: u64,
     pub(crate) bytes: &'a mut [u8],
+}
+
+impl FileWindow<'_> {
+    /// Places consecutive bytes of a parcel in the window.
+    pub(crate) fn unpack(&mut self, parcel: Parcel<'_>, source: &[u8]) {
+        let whole = packed(&(0..wide(source.len())));
+        let span = Span::of_mut(self.bytes).based_at(self.offset.cast_signed());
+        let (layout, data) = parcel.access.place(parcel.positions.start);
+        let target = Side { span: &span, layout, position: data };
+        let source = Side { span: &Span::of(source), layout: &whole, position: 0 };
+        // SAFETY: window and source are borrowed for this call, the window exclusively.
+        unsafe { copy(target, source, parcel.len()) }
+    }
+
+    /// Takes the bytes of a parcel out of the window, one after the other.
+    pub(crate) fn pack(&self, parcel: Parcel<'_>, target: &mut [u8]) {
+        let whole = packed(&(0..wide(target.len())));
+        let span = Span::of(self.bytes).based_at(self.offset.cast_signed());
+        let (layout, data) = parcel.access.place(parcel.positions.start);
+        let source = Side { span: &span, layout, position: data };
+        let target = Side { span: &Span::of_mut(target), layout: &whole, position: 0 };
+        // SAFETY: window and target are borrowed for this call, the target exclusively.
+        unsafe { copy(target, source, parcel.len()) }
+    }
 }
 
 /// Some positions of one rank's request, with where they lie in the file.

@@ -2,8 +2,6 @@
 //!
 //! Two cursors walk in step. Each step takes the longest stretch in which both sides are strided
 //! (or contiguous) with one block length, and copies it with a loop specialised for that length.
-//! Where many ranks' pieces lie between each other in one window, their walks take turns, a tile
-//! of the window at a time, so that each line of it comes to the core once and not once for each.
 //!
 //! Cost: one pass over the bytes; per block one load and one store for blocks of 1, 2, 4, 8 and
 //! 16 bytes, a few for the other common sizes up to 64, a `memcpy` for larger ones.
@@ -132,14 +130,6 @@ pub(crate) struct Side<'a> {
     pub(crate) position: u64,
 }
 
-impl<'a> Side<'a> {
-    /// The next `len` data bytes.
-    pub(crate) fn place(self, len: u64) -> Place<'a> {
-        let cursor = Cursor::new(self.layout, self.position..self.position + len);
-        Place { span: self.span.clone(), cursor }
-    }
-}
-
 /// Copies `len` data bytes from one layout to another.
 ///
 /// # Safety
@@ -149,120 +139,17 @@ impl<'a> Side<'a> {
 /// # Panics
 /// If a layout leaves its span.
 pub(crate) unsafe fn copy(target: Side<'_>, source: Side<'_>, len: u64) {
-    let (to, from) = (target.place(len), source.place(len));
-    // SAFETY: passed on from the caller.
-    unsafe { Walk::new(to, from, Window::Target).copy_below(i64::MAX) }
-}
-
-/// One side of a walk: a cursor over a layout, and the memory into which its offsets point.
-pub(crate) struct Place<'a> {
-    pub(crate) span: Span,
-    pub(crate) cursor: Cursor<'a>,
-}
-
-/// Which side of a walk is the window that many walks share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Window {
-    Target,
-    Source,
-}
-
-/// A copy that can stop on its way: several of them take turns in the same tile of a window,
-/// while it is in the cache nearest to the core.
-pub(crate) struct Walk<'a> {
-    to: Place<'a>,
-    from: Place<'a>,
-    window: Window,
-    current: Option<Current>,
-}
-
-/// The chunks at which both sides of a walk are, and how far they are copied.
-struct Current {
-    to: Chunk,
-    from: Chunk,
-    to_start: *mut u8,
-    from_start: *const u8,
-    done: u64,
-}
-
-// SAFETY: the addresses are those of the walk's spans, which may go to other threads.
-unsafe impl Send for Current {}
-
-impl<'a> Walk<'a> {
-    /// A copy of all that the cursors are over, which is equally much on both sides.
-    pub(crate) fn new(to: Place<'a>, from: Place<'a>, window: Window) -> Walk<'a> {
-        let mut walk = Walk { to, from, window, current: None };
-        walk.go_on();
-        walk
-    }
-
-    /// Takes the next chunks of both sides, if there are any.
-    #[inline]
-    fn go_on(&mut self) {
-        let chunks = self.to.cursor.chunk().zip(self.from.cursor.chunk());
-        self.current = chunks.map(|(to, from)| {
-            let (to, from) = in_step(to, from);
-            let (to_start, from_start) = (self.to.span.checked(to), self.from.span.checked(from));
-            Current { to, from, to_start, from_start, done: 0 }
-        });
-    }
-
-    /// Whether there is nothing left to copy.
-    pub(crate) fn is_done(&self) -> bool {
-        self.current.is_none()
-    }
-
-    /// Copies the blocks that begin below an offset of the window, as far as they come next.
-    ///
-    /// # Safety
-    /// As [`copy`], for the sides of this walk.
-    pub(crate) unsafe fn copy_below(&mut self, limit: i64) {
-        while let Some(current) = &mut self.current {
-            let window = match self.window {
-                Window::Target => current.to,
-                Window::Source => current.from,
-            };
-            let left = window.count - current.done;
-            let count = window.blocks_below(limit, current.done).min(left);
-            if count == 0 {
-                return;
-            }
-            let stretch = Stretch::new(current.to, current.from, count);
-            let (to, from) = (stretch.to_stride, stretch.from_stride);
-            let done = narrow(current.done).cast_signed();
-            let to = current.to_start.wrapping_offset(done * to);
-            let from = current.from_start.wrapping_offset(done * from);
-            // SAFETY: both chunks lie inside their spans (`checked`); the caller answers for the
-            // spans being alive, unshared and apart.
-            unsafe { copy_blocks(to, from, stretch) };
-            current.done += count;
-            if count == left {
-                let bytes = window.bytes();
-                self.to.cursor.advance(bytes);
-                self.from.cursor.advance(bytes);
-                self.go_on();
-            }
-        }
-    }
-}
-
-/// Bytes of a window that walks copy before they go on: half of the smallest cache nearest to a
-/// core that is common.
-const TILE_BYTES: i64 = 16 << 10;
-
-/// Carries out walks that share a window, from its first offset on.
-///
-/// # Safety
-/// As [`copy`], for each of the walks.
-pub(crate) unsafe fn copy_in_tiles(mut walks: Vec<Walk<'_>>, first: i64) {
-    let mut limit = first;
-    while !walks.is_empty() {
-        limit = limit.saturating_add(TILE_BYTES);
-        for walk in &mut walks {
-            // SAFETY: passed on from the caller.
-            unsafe { walk.copy_below(limit) };
-        }
-        walks.retain(|walk| !walk.is_done());
+    let mut to = Cursor::new(target.layout, target.position..target.position + len);
+    let mut from = Cursor::new(source.layout, source.position..source.position + len);
+    while let (Some(to_chunk), Some(from_chunk)) = (to.chunk(), from.chunk()) {
+        let (to_chunk, from_chunk) = in_step(to_chunk, from_chunk);
+        let to_start = target.span.checked(to_chunk);
+        let from_start = source.span.checked(from_chunk);
+        // SAFETY: both chunks lie inside their spans (`checked`); the caller answers for the
+        // spans being alive, unshared and apart.
+        unsafe { copy_blocks(to_start, from_start, Stretch::new(to_chunk, from_chunk)) };
+        to.advance(to_chunk.bytes());
+        from.advance(from_chunk.bytes());
     }
 }
 
@@ -307,11 +194,11 @@ struct Stretch {
 }
 
 impl Stretch {
-    fn new(to: Chunk, from: Chunk, count: u64) -> Stretch {
+    fn new(to: Chunk, from: Chunk) -> Stretch {
         // These fit: `checked` has found the chunks inside memory.
         Stretch {
             len: narrow(to.len),
-            count: narrow(count),
+            count: narrow(to.count),
             to_stride: narrow(to.stride.cast_unsigned()).cast_signed(),
             from_stride: narrow(from.stride.cast_unsigned()).cast_signed(),
         }

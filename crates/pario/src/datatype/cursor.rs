@@ -24,19 +24,6 @@ impl Chunk {
     pub(crate) fn bytes(&self) -> u64 {
         self.len * self.count
     }
-
-    /// How many blocks from number `first` on begin below an offset, as far as they ascend; more
-    /// than there are, if all do.
-    pub(crate) fn blocks_below(&self, offset: i64, first: u64) -> u64 {
-        if self.stride <= 0 || offset == i64::MAX {
-            return if self.offset < offset { u64::MAX } else { 0 };
-        }
-        let from_here = offset - self.offset - first.cast_signed() * self.stride;
-        match from_here > 0 {
-            true => from_here.cast_unsigned().div_ceil(self.stride.cast_unsigned()),
-            false => 0,
-        }
-    }
 }
 
 /// A place in a layout that moves forward in data order.
@@ -71,17 +58,6 @@ impl<'a> Cursor<'a> {
             cursor.descend(&layout.node, 0, range.start);
         }
         cursor
-    }
-
-    /// A cursor over bytes that lie one after the other from offset 0 on.
-    pub(crate) fn packed(len: u64) -> Cursor<'static> {
-        Cursor {
-            frames: Vec::new(),
-            chunk: Chunk { offset: 0, len, stride: 0, count: 1 },
-            passed: 0,
-            remaining: len,
-            origin: 0,
-        }
     }
 
     /// The blocks from here on that form one chunk; `None` at the end of the range.

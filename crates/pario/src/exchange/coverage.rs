@@ -9,30 +9,10 @@ use crate::access::memory::Parcel;
 use crate::datatype::cursor::Runs;
 use crate::number::{narrow, wide};
 
-/// What the parcels of a window are to it and to each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Coverage {
-    /// They name every byte.
-    pub(super) complete: bool,
-    /// None names a byte of another.
-    pub(super) apart: bool,
-}
-
-impl Coverage {
-    /// Of parcels that are known to be apart.
-    pub(super) fn of_disjoint(file: &Range<u64>, parcels: &[Parcel<'_>]) -> Coverage {
-        Coverage { complete: sum(parcels) >= file.end - file.start, apart: true }
-    }
-
-    /// Of any parcels.
-    pub(super) fn of(file: &Range<u64>, parcels: &[Parcel<'_>]) -> Coverage {
-        let count: u64 = named(file, parcels).iter().map(|word| u64::from(word.count_ones())).sum();
-        Coverage { complete: count == file.end - file.start, apart: count == sum(parcels) }
-    }
-}
-
-fn sum(parcels: &[Parcel<'_>]) -> u64 {
-    parcels.iter().map(Parcel::len).sum()
+/// Whether the parcels together name every byte of `file`.
+pub(super) fn is_complete(file: &Range<u64>, parcels: &[Parcel<'_>]) -> bool {
+    let count: u64 = named(file, parcels).iter().map(|word| u64::from(word.count_ones())).sum();
+    count == file.end - file.start
 }
 
 /// The runs of bytes of `file` that the parcels name, in ascending order.
@@ -114,13 +94,8 @@ mod tests {
             |offset, len| Access::new(&Layout::block(offset, len).unwrap(), 0, len).unwrap();
         let (one, two, three) = (access(100, 70), access(150, 60), access(210, 90));
         let parcel = |access| Parcel { access, positions: Access::positions(access) };
-        let parcels = [parcel(&one), parcel(&two), parcel(&three)];
-        let coverage = Coverage::of(&(100..300), &parcels);
-        assert_eq!(coverage, Coverage { complete: true, apart: false });
+        assert!(is_complete(&(100..300), &[parcel(&one), parcel(&two), parcel(&three)]));
         let parcels = [parcel(&one), parcel(&one), parcel(&three)];
-        let coverage = Coverage::of(&(100..300), &parcels);
-        assert_eq!(coverage, Coverage { complete: false, apart: false });
-        let coverage = Coverage::of(&(100..300), &parcels[1..]);
-        assert_eq!(coverage, Coverage { complete: false, apart: true });
+        assert!(!is_complete(&(100..300), &parcels));
     }
 }

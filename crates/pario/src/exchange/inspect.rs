@@ -72,7 +72,7 @@ pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
         peers: Vec::new(),
         disjoint: true,
         collective: false,
-        covered: Mutex::default(),
+        complete: Mutex::default(),
     }
 }
 
@@ -123,7 +123,7 @@ pub(crate) async fn together(
         peers,
         disjoint,
         collective: true,
-        covered: Mutex::default(),
+        complete: Mutex::default(),
     })))
 }
 

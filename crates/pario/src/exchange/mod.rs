@@ -21,7 +21,6 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::coverage::Coverage;
 use crate::access::memory::Parcel;
 use crate::access::{Access, Buffer};
 use crate::comm::{Communicator, Gate, Pass, pause};
@@ -40,8 +39,8 @@ mod straight;
 mod ways;
 mod window;
 
-/// Rounds of which a plan remembers what is known of their windows.
-const COVERAGES_MAX: usize = 4096;
+/// Rounds of which a plan remembers whether their windows have holes.
+const ROUNDS_KNOWN_MAX: usize = 4096;
 
 /// A planned request: the plan, and what is known of the ranks' accesses.
 #[derive(Debug)]
@@ -57,25 +56,28 @@ pub(crate) struct Prepared {
     pub(crate) disjoint: bool,
     /// Whether all ranks take part.
     pub(crate) collective: bool,
-    /// What was found out about the windows of each round, where requests may overlap.
-    covered: Mutex<HashMap<u64, Coverage>>,
+    /// Whether the windows of rounds have no holes, as far as it was found out.
+    complete: Mutex<HashMap<u64, bool>>,
 }
 
 impl Prepared {
-    /// What the parcels of a round's window are to it; looked at once, if that takes long.
-    fn coverage(&self, round: u64, file: &Range<u64>, parcels: &[Parcel<'_>]) -> Coverage {
-        if self.disjoint {
-            return Coverage::of_disjoint(file, parcels);
+    /// Whether the parcels of a round's window leave no hole; looked at once, if that takes long.
+    fn is_complete(&self, round: u64, file: &Range<u64>, parcels: &[Parcel<'_>]) -> bool {
+        if parcels.iter().map(Parcel::len).sum::<u64>() < file.end - file.start {
+            return false;
         }
-        let mut covered = self.covered.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&known) = covered.get(&round) {
+        if self.disjoint {
+            return true;
+        }
+        let mut complete = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&known) = complete.get(&round) {
             return known;
         }
-        let coverage = Coverage::of(file, parcels);
-        if covered.len() < COVERAGES_MAX {
-            covered.insert(round, coverage);
+        let found = coverage::is_complete(file, parcels);
+        if complete.len() < ROUNDS_KNOWN_MAX {
+            complete.insert(round, found);
         }
-        coverage
+        found
     }
 }
 

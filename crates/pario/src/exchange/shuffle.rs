@@ -17,7 +17,7 @@ use super::relay::{Packet, Packets};
 use super::ways::{Way, Ways};
 use super::window::{Window, reach};
 use super::{Job, Outcome};
-use crate::access::memory::{Held, Parcel, Together};
+use crate::access::memory::{Held, Parcel};
 use crate::comm::collective::{index, rank_of};
 use crate::comm::{Lane, Message, Tag, receive};
 use crate::error::{Error, ErrorClass, Result};
@@ -247,7 +247,6 @@ impl<'a> Shuffle<'a> {
         };
         let began = Instant::now();
         let communicator = self.job.communicator;
-        let apart = window.has_pieces_apart();
         let mut contents = window.contents();
         let held = hold(&self.ways, ranks)?;
         let mut staged = stage(&mut self.staging, (&self.ways, self.shuffled), ranks, parcels);
@@ -261,22 +260,20 @@ impl<'a> Shuffle<'a> {
             };
             pulled.map_err(|error| (rank, error))?;
         }
-        let mut together = Together::onto(&mut contents);
         for (number, (&rank, parcel)) in ranks.iter().zip(parcels).enumerate() {
             match (self.ways.from(rank), &held[number], &staged[number]) {
-                (Way::Own, ..) => together.buffer(self.job.buffer, parcel),
+                (Way::Own, ..) => self.job.buffer.fill(&mut contents, parcel.clone()),
                 (Way::Memory(_), Some(exposed), _) => {
                     self.statistics.shared_bytes += parcel.len();
-                    together.buffer(exposed, parcel);
+                    exposed.fill(&mut contents, parcel.clone());
                 }
-                (Way::Process(_), _, Some(bytes)) => together.bytes(bytes, parcel),
+                (Way::Process(_), _, Some(bytes)) => contents.unpack(parcel.clone(), bytes),
                 (Way::Messages | Way::Relayed, ..) => {
-                    together.bytes(arrived[number].bytes(), parcel);
+                    contents.unpack(parcel.clone(), arrived[number].bytes());
                 }
                 _ => {}
             }
         }
-        together.run(apart);
         self.statistics.packing += began.elapsed();
         Ok(())
     }
@@ -343,24 +340,24 @@ impl<'a> Shuffle<'a> {
             _ => Vec::new(),
         };
         let mut leaving: Vec<Vec<u8>> = ranks.iter().zip(parcels).map(room).collect();
-        let mut together = Together::out_of(&contents);
         let rooms = staged.iter_mut().zip(&mut leaving);
         for ((number, (&rank, parcel)), (staged, leaving)) in
             ranks.iter().zip(parcels).enumerate().zip(rooms)
         {
             match (self.ways.from(rank), &held[number], staged) {
                 (Way::Own, ..) if self.job.refused.is_some() => {}
-                (Way::Own, ..) => together.buffer(self.job.buffer, parcel),
+                (Way::Own, ..) => self.job.buffer.take(&contents, parcel.clone()),
                 (Way::Memory(_), Some(exposed), _) => {
                     self.statistics.shared_bytes += parcel.len();
-                    together.buffer(exposed, parcel);
+                    exposed.take(&contents, parcel.clone());
                 }
-                (Way::Process(_), _, Some(bytes)) => together.room(bytes, parcel),
-                (Way::Messages | Way::Relayed, ..) => together.room(leaving, parcel),
+                (Way::Process(_), _, Some(bytes)) => contents.pack(parcel.clone(), bytes),
+                (Way::Messages | Way::Relayed, ..) => {
+                    contents.pack(parcel.clone(), &mut leaving[..narrow(parcel.len())]);
+                }
                 _ => {}
             }
         }
-        together.run(true);
         for ((&rank, parcel), staged) in ranks.iter().zip(parcels).zip(&staged) {
             let Way::Process(remote) = self.ways.from(rank) else { continue };
             let Some(memory) = communicator.process_memory() else { continue };

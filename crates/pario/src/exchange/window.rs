@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::coverage::{self, Coverage};
+use super::coverage;
 use super::{Job, timed};
 use crate::access::memory::{FileWindow, Parcel};
 use crate::error::{Error, ErrorClass, Result};
@@ -25,8 +25,8 @@ pub(super) struct Window {
     /// The file range that is in `bytes`.
     file: Range<u64>,
     holes: Holes,
-    /// What the pieces of this round are to the window.
-    coverage: Coverage,
+    /// Whether the pieces of this round leave no hole.
+    complete: bool,
     /// All bytes of the domain below this offset are done.
     pub(super) reached: u64,
     pub(super) error: Option<Error>,
@@ -42,7 +42,7 @@ impl Window {
             bytes: Vec::new(),
             file: 0..0,
             holes: shuffled.holes(),
-            coverage: Coverage::default(),
+            complete: false,
             reached: domain.file.start,
             error: None,
             closed: false,
@@ -86,15 +86,10 @@ impl Window {
             return;
         }
         self.bytes.resize(narrow(self.file.end - self.file.start), 0);
-        self.coverage = job.prepared.coverage(round, &self.file, parcels);
-        if self.holes != Holes::Skipped && !self.coverage.complete {
+        self.complete = job.prepared.is_complete(round, &self.file, parcels);
+        if self.holes != Holes::Skipped && !self.complete {
             self.read(job, statistics);
         }
-    }
-
-    /// Whether no two ranks' pieces of the window have a byte in common.
-    pub(super) fn has_pieces_apart(&self) -> bool {
-        self.coverage.apart
     }
 
     /// Stores the assembled pieces.
@@ -107,7 +102,7 @@ impl Window {
         if self.closed {
             return;
         }
-        let stored = match self.holes != Holes::Skipped || self.coverage.complete {
+        let stored = match self.holes != Holes::Skipped || self.complete {
             true => self.write(job, self.file.clone(), statistics),
             false => self.write_pieces(job, parcels, statistics),
         };
