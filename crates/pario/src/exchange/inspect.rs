@@ -297,7 +297,10 @@ async fn complete(
 
 /// Whether no two of the accesses share a byte, as far as that can be seen quickly.
 fn all_disjoint(peers: &[Access]) -> bool {
-    let busy: Vec<&Access> = peers.iter().filter(|access| !access.is_empty()).collect();
+    // Views go on behind the request, where they may well meet.
+    let asked = |access: &Access| access.part(&access.positions());
+    let busy = peers.iter().filter(|access| !access.is_empty());
+    let Ok(busy) = busy.map(asked).collect::<Result<Vec<Access>>>() else { return false };
     let apart = |one: &Access, two: &Access| {
         let (mine, other) = (one.reach(), two.reach());
         mine.end <= other.start
@@ -314,6 +317,21 @@ fn all_disjoint(peers: &[Access]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::datatype::layout::Layout;
+
+    /// A filetype that ends behind its last element overlaps with those of others when it is
+    /// repeated; a request of one of them does not.
+    #[test]
+    fn only_what_is_asked_for_must_be_disjoint() {
+        let access = |rank: i64, len| {
+            let once = Layout::block(4 * rank, 4).unwrap().repeated(1000, 16).unwrap();
+            let view = once.repeated(50, 999 * 16 + 4).unwrap();
+            Access::new(&view, 0, len).unwrap()
+        };
+        let all = |len| (0..4).map(|rank| access(rank, len)).collect::<Vec<_>>();
+        assert!(all_disjoint(&all(4000)));
+        assert!(!all_disjoint(&all(4004)));
+    }
 
     #[test]
     fn all_ranks_must_have_the_same_plan() {
