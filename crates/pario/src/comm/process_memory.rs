@@ -100,12 +100,18 @@ fn outcome(moved: libc::ssize_t, bytes: usize, rank: u32) -> Result<()> {
     match usize::try_from(moved) {
         Ok(moved) if moved == bytes => Ok(()),
         Ok(moved) => {
-            let text = format!("only {moved} of {bytes} bytes in the memory of rank {rank}");
+            let text = format!(
+                "only {moved} of {bytes} bytes are in the memory of rank {rank}; is its buffer as \
+                 long as the count says?"
+            );
             Err(Error::new(ErrorClass::Intern, text))
         }
         Err(_) => {
             let error = std::io::Error::last_os_error();
-            let text = format!("the memory of rank {rank} cannot be used: {error}");
+            let text = format!(
+                "the memory of rank {rank} cannot be used: {error}; is its buffer as long as the \
+                 count says?"
+            );
             Err(Error::new(ErrorClass::Intern, text))
         }
     }
@@ -132,6 +138,46 @@ mod tests {
         // SAFETY: nobody looks at `room` meanwhile.
         unsafe { memory.write(1, &[run(&room)], &[IoSlice::new(&[7, 8, 9])]) }.unwrap();
         assert_eq!(std::hint::black_box(room), [7, 8, 9]);
+    }
+
+    /// A program that passes a wrong address learns of it, on all ranks; nobody waits for ever.
+    #[test]
+    fn a_buffer_that_is_not_there_fails_the_collective_on_all_ranks() {
+        use crate::access::{Source, Target};
+        use crate::{Datatype, File, Threads, View};
+        for (block, direction) in [(4u64, "write"), (4, "read"), (4096, "write"), (4096, "read")] {
+            let path = format!("memory:a_buffer_that_is_not_there_{block}_{direction}");
+            let classes = Threads::new(3).as_processes().run(|comm| {
+                let options = File::options().read(true).write(true).create(true);
+                let options = options.hint("pario_strategy", "two-phase").hint("cb_nodes", "1");
+                let file = options.open(&*comm, &path).unwrap();
+                file.write(u64::from(comm.rank()) * 8192, &[1u8; 8192]).unwrap();
+                let block_type = Datatype::contiguous(block, &Datatype::byte()).unwrap();
+                let turn = Datatype::resized(0, block.cast_signed() * 3, &block_type).unwrap();
+                let start = u64::from(comm.rank()) * block;
+                file.set_view(&View::new(start, &Datatype::byte(), &turn)).unwrap();
+                let mut memory = vec![comm.rank() as u8; 8192];
+                let address = match comm.rank() {
+                    2 => std::ptr::without_provenance_mut(64),
+                    _ => memory.as_mut_ptr(),
+                };
+                let byte = Datatype::byte();
+                // SAFETY: rank 0 serves all; what rank 2 names is only asked of the system.
+                let moved = unsafe {
+                    match direction {
+                        "write" => {
+                            file.write_all(0, Source::from_raw(address, 8192, &byte).unwrap())
+                        }
+                        _ => file.read_all(0, Target::from_raw(address, 8192, &byte).unwrap()),
+                    }
+                };
+                let error = moved.unwrap_err();
+                file.close().unwrap();
+                (error.class(), error.rank())
+            });
+            File::delete(&path).unwrap();
+            assert_eq!(classes, [(ErrorClass::Intern, Some(2)); 3], "{block} {direction}");
+        }
     }
 
     #[test]

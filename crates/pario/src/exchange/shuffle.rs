@@ -258,7 +258,10 @@ impl<'a> Shuffle<'a> {
                 Some(bytes) => remote.pull(memory, &parcel.positions, bytes),
                 None => remote.pull_into(memory, &mut contents, parcel),
             };
-            pulled.map_err(|error| (rank, error))?;
+            if let Err(error) = pulled {
+                window.fail_round(error.on_rank(rank));
+                return Ok(());
+            }
         }
         for (number, (&rank, parcel)) in ranks.iter().zip(parcels).enumerate() {
             match (self.ways.from(rank), &held[number], &staged[number]) {
@@ -366,7 +369,10 @@ impl<'a> Shuffle<'a> {
                 Some(bytes) => remote.push(memory, &parcel.positions, bytes),
                 None => remote.push_from(memory, &contents, parcel),
             };
-            pushed.map_err(|error| (rank, error))?;
+            if let Err(error) = pushed {
+                window.fail_round(error.on_rank(rank));
+                break;
+            }
         }
         self.statistics.packing += began.elapsed();
         Ok(leaving)

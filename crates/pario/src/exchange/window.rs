@@ -68,6 +68,12 @@ impl Window {
         self.closed = true;
     }
 
+    /// Makes this the last storage access, with nothing of this round done.
+    pub(super) fn fail_round(&mut self, error: Error) {
+        self.reached = self.reached.min(self.file.start);
+        self.fail(error);
+    }
+
     /// The bytes, for pieces to be placed or taken.
     pub(super) fn contents(&mut self) -> FileWindow<'_> {
         FileWindow { offset: self.file.start, bytes: &mut self.bytes }
