@@ -44,7 +44,7 @@ fn length(bytes: usize) -> u64 {
 
 impl Storage for Void {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { range_locks: true, block_bytes: 4096 }
+        Capabilities { range_locks: true, block_bytes: 4096, in_memory: true }
     }
 
     fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {

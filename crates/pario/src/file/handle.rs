@@ -569,6 +569,7 @@ async fn gather_facts(
     let mut writer = Writer::default();
     for fact in [
         capabilities.block_bytes,
+        u64::from(capabilities.in_memory),
         cores,
         u64::from(capabilities.range_locks),
         u64::from(opened.readable),
@@ -582,6 +583,7 @@ async fn gather_facts(
         memory: Memory::Shared,
         cores: 1,
         block_bytes: 1,
+        in_memory: true,
         range_locks: true,
         readable: true,
         unique_open: mode.unique_open,
@@ -589,6 +591,7 @@ async fn gather_facts(
     for (rank, wire) in all_gather(communicator, 0, writer.bytes).await?.iter().enumerate() {
         let mut reader = Reader::new(wire);
         facts.block_bytes = facts.block_bytes.max(reader.unsigned()?);
+        facts.in_memory &= reader.unsigned()? != 0;
         let cores = reader.unsigned()?;
         if rank == 0 {
             facts.cores = u32::try_from(cores).unwrap_or(u32::MAX);

@@ -16,8 +16,9 @@ const LARGE_PIECE_BYTES: u64 = 64 << 10;
 /// On one node, where windows are assembled from memory, writers of one file are in each other's
 /// way for longer.
 const LARGE_WRITTEN_PIECE_BYTES: u64 = 1 << 20;
-/// Between processes, what is read is copied once more if it does not come straight from storage.
-const LARGE_READ_PIECE_BYTES: u64 = 16 << 10;
+/// The same for files in memory, read by processes: a page at a time is faster than a window, from
+/// which the bytes are copied once more. Devices are left to the few that read long pieces.
+const LARGE_PIECE_BYTES_IN_MEMORY: u64 = 4 << 10;
 /// With fewer bytes than one in so many, whole windows are not worth moving.
 const SPARSE: u64 = 16;
 
@@ -84,8 +85,10 @@ fn collective(planning: &Planning<'_>) -> (Strategy, &'static str) {
 /// From which mean size on the pieces of a collective are large.
 fn large_piece_bytes(planning: &Planning<'_>) -> u64 {
     match (planning.file.memory, planning.direction) {
-        (Memory::Apart, _) | (Memory::Shared, Direction::Read) => LARGE_PIECE_BYTES,
-        (Memory::Processes, Direction::Read) => LARGE_READ_PIECE_BYTES,
+        (Memory::Processes, Direction::Read) if planning.file.in_memory => {
+            LARGE_PIECE_BYTES_IN_MEMORY
+        }
+        (Memory::Apart, _) | (_, Direction::Read) => LARGE_PIECE_BYTES,
         (_, Direction::Write) => LARGE_WRITTEN_PIECE_BYTES,
     }
 }
@@ -173,6 +176,7 @@ mod tests {
             memory: crate::plan::Memory::Shared,
             cores: 2,
             block_bytes: 4096,
+            in_memory: true,
             range_locks: true,
             readable: true,
             unique_open: false,
@@ -208,6 +212,24 @@ mod tests {
         assert_eq!(chosen(&cyclic(4, 4, 100, 1 << 20), true, &hints), Strategy::List);
         let off = Hints { collective_write: Switch::Disable, ..Hints::default() };
         assert_eq!(chosen(&cyclic(4, 4, 1000, 0), true, &off), Strategy::Sieve);
+    }
+
+    #[test]
+    fn pages_are_read_straight_by_processes_where_no_device_is() {
+        let hints = Hints::default();
+        let chosen = |piece: u64, memory: Memory, in_memory: bool| {
+            let requests = &cyclic(16, piece, 100, 0)[..];
+            let file = &FileFacts { memory, in_memory, ..facts(16) };
+            let (collective, atomic, undisturbed) = (true, false, true);
+            let (direction, hints) = (Direction::Read, &hints);
+            choose(&Planning { direction, requests, collective, atomic, undisturbed, hints, file })
+                .0
+        };
+        assert_eq!(chosen(4095, Memory::Processes, true), Strategy::TwoPhase);
+        assert_eq!(chosen(4096, Memory::Processes, true), Strategy::List);
+        assert_eq!(chosen(4096, Memory::Processes, false), Strategy::TwoPhase);
+        assert_eq!(chosen(4096, Memory::Shared, true), Strategy::TwoPhase);
+        assert_eq!(chosen(64 << 10, Memory::Apart, false), Strategy::Direct);
     }
 
     #[test]

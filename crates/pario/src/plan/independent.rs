@@ -106,6 +106,7 @@ mod tests {
             memory: crate::plan::Memory::Shared,
             cores: 2,
             block_bytes: 4096,
+            in_memory: true,
             range_locks: true,
             readable: true,
             unique_open: false,

@@ -74,6 +74,8 @@ pub(crate) struct FileFacts {
     pub(crate) cores: u32,
     /// Multiples of this are where storage accesses best begin and end.
     pub(crate) block_bytes: u64,
+    /// Whether the file is in memory and nowhere else.
+    pub(crate) in_memory: bool,
     /// Whether the storage has range locks.
     pub(crate) range_locks: bool,
     /// Whether bytes can be read, also if the user opened the file for writing only.

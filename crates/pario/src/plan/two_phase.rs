@@ -249,6 +249,7 @@ mod tests {
             memory: Memory::Apart,
             cores: 2,
             block_bytes: 4096,
+            in_memory: true,
             range_locks: true,
             readable: true,
             unique_open: false,

@@ -85,6 +85,8 @@ pub struct Capabilities {
     pub range_locks: bool,
     /// Multiples of this many bytes are where accesses best begin and end.
     pub block_bytes: u64,
+    /// The bytes are in memory and nowhere else: small accesses wait for no device.
+    pub in_memory: bool,
 }
 
 /// One open file.

@@ -37,6 +37,9 @@ const VECTOR_MAX: usize = 1024;
 /// Smaller blocks than a memory page are never worth an alignment.
 const BLOCK_BYTES_MIN: u64 = 4096;
 
+/// What `statfs` says of tmpfs and ramfs.
+const MEMORY_FILE_SYSTEMS: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+
 /// The driver for files of the operating system.
 ///
 /// ```
@@ -95,6 +98,7 @@ impl PosixFile {
         let capabilities = Capabilities {
             range_locks: locks.supported(),
             block_bytes: metadata.blksize().max(BLOCK_BYTES_MIN),
+            in_memory: is_in_memory(&file),
         };
         Ok(PosixFile { file, mode, capabilities, locks, synced: StickySync::default() })
     }
@@ -345,6 +349,13 @@ fn moved_before(error: Error, before: usize) -> Error {
     error.after_moving(moved)
 }
 
+/// Whether a file is in memory and nowhere else, as far as its file system tells.
+fn is_in_memory(file: &File) -> bool {
+    // The field has different widths on different machines; the numbers have 32 bits.
+    let known = |kind| MEMORY_FILE_SYSTEMS.iter().any(|&known| i64::from(known) == kind);
+    rustix::fs::fstatfs(file).is_ok_and(|system| known(i64::from(system.f_type) & 0xffff_ffff))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
@@ -549,6 +560,13 @@ mod tests {
             .collect();
         assert_eq!(file.read_list(&mut pieces).unwrap(), data.len());
         assert_eq!(found[..data.len()], data);
+    }
+
+    #[test]
+    fn files_in_memory_say_so() {
+        let memory = rustix::fs::memfd_create("in memory", rustix::fs::MemfdFlags::CLOEXEC);
+        assert!(is_in_memory(&File::from(memory.unwrap())));
+        assert!(!is_in_memory(&File::open("/proc/self/stat").unwrap()));
     }
 
     #[test]
