@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use pario::comm::{GateLine, Message, ProcessMemory, Tag, Task};
+use pario::comm::{CommonMemory, GateLine, Message, ProcessMemory, Tag, Task};
 use pario::{Communicator, Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
@@ -318,6 +318,10 @@ impl Communicator for MpiCommunicator {
 
     fn is_crowded(&self) -> bool {
         self.nodes.iter().all(|&node| node == 0) && self.nodes.len() > wait::cores()
+    }
+
+    fn common_memory(&self) -> Option<&CommonMemory> {
+        Some(self.traffic.as_ref()?.windows())
     }
 
     fn process_memory(&self) -> Option<&ProcessMemory> {

@@ -48,7 +48,9 @@ fn refuse(
 ) {
     let watchdog = Watchdog::new("bad_input_changes_nothing");
     let threads = Threads::new(ranks);
-    for threads in [threads.clone(), threads.clone().share_memory(false), threads.as_processes()] {
+    let (apart, processes) = (threads.clone().share_memory(false), threads.clone().as_processes());
+    let common = threads.clone().with_common_memory(1 << 10);
+    for threads in [threads, apart, processes, common] {
         watchdog.step(format!("{threads:?} {class:?} {word}"));
         let memory = store();
         threads.run(|comm| {

@@ -26,6 +26,8 @@ fn threads_conform_with_shared_memory_and_without() {
         }
         let threads = Threads::new(size).as_processes();
         threads.run(|comm| conformance::communicator(comm, seed, &LONG));
+        let threads = Threads::new(size).nodes(2).with_common_memory(100);
+        threads.run(|comm| conformance::communicator(comm, seed, &LONG));
     }
 }
 

@@ -166,6 +166,7 @@ impl Scenario {
             .write(true)
             .create(true)
             .hint("pario_strategy", self.strategy)
+            .hint("pario_common_windows", "enable")
             .hint("pario_phases", "1")
             .hint("cb_nodes", "3")
             .hint("cb_buffer_size", "256")
@@ -338,10 +339,12 @@ fn value(rank: u32) -> u8 {
     u8::try_from(rank + 1).expect("small")
 }
 
-fn transports() -> [Threads; 4] {
+fn transports() -> [Threads; 5] {
     let threads = Threads::new(RANKS);
     let (apart, processes) = (threads.clone().share_memory(false), threads.clone().as_processes());
-    [threads.clone(), apart, processes, threads.nodes(2)]
+    // Two windows, each as long as the hint says.
+    let common = threads.clone().with_common_memory(512);
+    [threads.clone(), apart, processes, common, threads.nodes(2)]
 }
 
 fn scenarios(direction: Direction) -> Vec<Scenario> {

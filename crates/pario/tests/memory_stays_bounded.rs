@@ -90,8 +90,10 @@ fn a_gibibyte_needs_no_more_than_the_documented_bound() {
     let threads = Threads::new(RANKS);
     let processes = shuffled.iter().map(|&case| (case, threads.clone().as_processes()));
     let messages = shuffled.iter().map(|&case| (case, threads.clone().share_memory(false)));
+    let common = shuffled.iter().map(|&case| (case, threads.clone().with_common_memory(2 << 20)));
     let memory = shuffled.iter().chain(&alone).map(|&case| (case, threads.clone()));
-    for ((strategy, aggregators), threads) in memory.chain(messages).chain(processes) {
+    for ((strategy, aggregators), threads) in memory.chain(messages).chain(processes).chain(common)
+    {
         let bound = bound(strategy, aggregators);
         let (write, read) = peaks(strategy, aggregators, &threads);
         println!(

@@ -33,9 +33,10 @@ fn strided(displacement: u64, rank: u32, ranks: u32, piece: u64) -> View {
     View::new(displacement + u64::from(rank) * piece, &byte, &filetype)
 }
 
-fn transports(ranks: u32) -> [Threads; 3] {
+fn transports(ranks: u32) -> [Threads; 4] {
     let threads = Threads::new(ranks);
-    [threads.clone(), threads.clone().share_memory(false), threads.as_processes()]
+    let (apart, processes) = (threads.clone().share_memory(false), threads.clone().as_processes());
+    [threads.clone(), apart, processes, threads.with_common_memory(1 << 10)]
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn watch_over(seeds: &mpsc::Receiver<u64>) {
 
 #[test]
 fn programs_on_shared_memory_match_the_oracle() {
-    run_all("programs_on_shared_memory_match_the_oracle", 25, |program| {
+    run_all("programs_on_shared_memory_match_the_oracle", 20, |program| {
         run(program, Transport::SharedMemory)
     });
 }
@@ -77,8 +77,15 @@ fn programs_on_processes_match_the_oracle() {
 }
 
 #[test]
+fn programs_with_common_windows_match_the_oracle() {
+    run_all("programs_with_common_windows_match_the_oracle", 15, |program| {
+        run(program, Transport::CommonMemory(program.seed.is_multiple_of(2)))
+    });
+}
+
+#[test]
 fn programs_on_messages_match_the_oracle() {
-    run_all("programs_on_messages_match_the_oracle", 20, |program| {
+    run_all("programs_on_messages_match_the_oracle", 15, |program| {
         let nodes = u32::try_from(program.seed % 4).expect("small") + 1;
         run(program, Transport::Messages(nodes))
     });
@@ -86,7 +93,7 @@ fn programs_on_messages_match_the_oracle() {
 
 #[test]
 fn simulated_programs_match_the_oracle() {
-    run_all("simulated_programs_match_the_oracle", 30, |program| {
+    run_all("simulated_programs_match_the_oracle", 25, |program| {
         run(program, Transport::Simulated(program.seed))
     });
 }

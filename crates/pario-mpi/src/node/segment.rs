@@ -10,17 +10,19 @@
 //! | departures | for each rank of the node, whether it has left |
 //! | controls | for each reader and each writer the numbers of their ring |
 //! | rings | their bytes |
+//! | windows | for each rank of the node, room for windows of the file |
 //!
 //! The lines are used only where all ranks are on one node.
 //!
 //! Cost: a page is there only once it was touched; rings take at most 64 MiB of a node together for
-//! up to 128 ranks.
+//! up to 128 ranks, windows 2 MiB for each rank that stores or fetches for others.
 
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use memmap2::MmapRaw;
-use pario::comm::GateLine;
+use pario::comm::{CommonMemory, GateLine};
 use rustix::fs::MemfdFlags;
 use rustix::process::{Resource, getrlimit};
 
@@ -31,6 +33,9 @@ use super::ring::{Control, Ring};
 const RINGS_BYTES: usize = 64 << 20;
 const RING_BYTES_MAX: usize = 64 << 10;
 const PAGE_BYTES: usize = 4096;
+/// Bytes for the windows of a rank. Larger ones leave the caches that the ranks fill them from;
+/// smaller ones make them wait for each other more often.
+const WINDOWS_BYTES: usize = 2 << 20;
 
 /// Where the parts of a segment are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +46,7 @@ struct Layout {
     controls: usize,
     rings: usize,
     ring_bytes: usize,
+    windows: usize,
     bytes: usize,
 }
 
@@ -55,8 +61,9 @@ impl Layout {
         let departures_end = departures + members * size_of::<AtomicU32>();
         let controls = departures_end.next_multiple_of(align_of::<Control>());
         let rings = (controls + pairs * size_of::<Control>()).next_multiple_of(PAGE_BYTES);
-        let bytes = rings + pairs * ring_bytes;
-        Layout { ranks, members, departures, controls, rings, ring_bytes, bytes }
+        let windows = rings + pairs * ring_bytes;
+        let bytes = windows + members * WINDOWS_BYTES;
+        Layout { ranks, members, departures, controls, rings, ring_bytes, windows, bytes }
     }
 }
 
@@ -122,6 +129,16 @@ impl Segment {
         }
     }
 
+    /// Room for the windows of the members, whose numbers are given by rank.
+    pub(super) fn windows(self: &Arc<Self>, members: Vec<Option<usize>>) -> CommonMemory {
+        let known = |member: &Option<usize>| member.is_none_or(|one| one < self.layout.members);
+        assert!(members.iter().all(known), "members of this node");
+        let start = self.mapping.as_mut_ptr().wrapping_add(self.layout.windows);
+        // SAFETY: `Layout::new` has so many bytes for each member, which nothing else uses; the
+        // segment keeps them mapped.
+        unsafe { CommonMemory::new(start, WINDOWS_BYTES, members, self.clone()) }
+    }
+
     /// The ring from one member to another. Only one thread of `from` writes at a time, and only
     /// one of `to` reads.
     pub(super) fn ring(&self, from: usize, to: usize) -> Ring<'_> {
@@ -178,7 +195,8 @@ mod tests {
             assert!(layout.rings >= layout.controls + pairs * size_of::<Control>());
             assert!(layout.ring_bytes.is_power_of_two() && layout.ring_bytes >= PAGE_BYTES);
             assert!(members > 128 || pairs * layout.ring_bytes <= RINGS_BYTES);
-            assert_eq!(layout.bytes, layout.rings + pairs * layout.ring_bytes);
+            assert_eq!(layout.windows, layout.rings + pairs * layout.ring_bytes);
+            assert_eq!(layout.bytes, layout.windows + members * WINDOWS_BYTES);
         }
     }
 }

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use pario::comm::{ProcessMemory, RemoteRun, Tag};
+use pario::comm::{CommonMemory, ProcessMemory, RemoteRun, Tag};
 use pario::{Error, Result};
 
 use super::bell::Bell;
@@ -46,6 +46,7 @@ pub(crate) struct Traffic {
     /// By number.
     pub(super) bells: Vec<&'static Bell>,
     pub(super) memory: Option<ProcessMemory>,
+    pub(super) windows: CommonMemory,
     pub(super) state: Mutex<State>,
 }
 
@@ -157,6 +158,10 @@ impl Traffic {
 
     pub(crate) fn memory(&self) -> Option<&ProcessMemory> {
         self.memory.as_ref()
+    }
+
+    pub(crate) fn windows(&self) -> &CommonMemory {
+        &self.windows
     }
 
     fn member(&self, rank: u32) -> Option<usize> {

@@ -100,7 +100,7 @@ fn hints(random: &mut Xoshiro256PlusPlus) -> Vec<(String, String)> {
     let mut hints = Vec::new();
     let mut give = |key: &str, value: String| hints.push((key.to_string(), value));
     let mut some = |times: u32| random.random_ratio(1, times);
-    let wanted: Vec<bool> = [1, 2, 2, 2, 3, 3, 3, 3, 2, 3, 2, 6, 2, 2].map(&mut some).to_vec();
+    let wanted: Vec<bool> = [1, 2, 2, 2, 3, 3, 3, 3, 2, 3, 2, 6, 2, 1, 2].map(&mut some).to_vec();
     let size = |random: &mut Xoshiro256PlusPlus| match random.random_range(0..4) {
         0 => 64,
         1 => random.random_range(64..=256),
@@ -126,6 +126,7 @@ fn hints(random: &mut Xoshiro256PlusPlus) -> Vec<(String, String)> {
             10 => give("striping_unit", random.random_range(1..=300).to_string()),
             11 => give("pario_phases", random.random_range(0..=5).to_string()),
             12 => give("pario_long_piece_bytes", random.random_range(1..=40).to_string()),
+            13 => give("pario_common_windows", switch),
             _ => give("romio_min_fdomain_size", random.random_range(0..=1000).to_string()),
         }
     }

@@ -19,6 +19,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const PATH: &str = "program";
+/// Memory of a rank in which others place bytes: few, so that programs need several rounds.
+const COMMON_BYTES: usize = 1000;
 
 /// How the ranks of a program talk to each other.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +29,9 @@ pub enum Transport {
     SharedMemory,
     /// Threads on so many pretended nodes; those of a node use each other's memory as processes do.
     Processes(u32),
+    /// Threads with memory in common for windows, as processes have it; whether they also use each
+    /// other's own.
+    CommonMemory(bool),
     /// Threads on so many pretended nodes, which send messages.
     Messages(u32),
     /// One thread, in an order that a seed decides.
@@ -58,6 +63,11 @@ pub fn run(program: &Program, transport: Transport) -> Result<(), String> {
         Transport::SharedMemory => on_threads(&world, &Threads::new(ranks)),
         Transport::Processes(nodes) => {
             on_threads(&world, &Threads::new(ranks).nodes(nodes).as_processes())
+        }
+        Transport::CommonMemory(processes) => {
+            let threads = Threads::new(ranks);
+            let threads = if processes { threads.as_processes() } else { threads };
+            on_threads(&world, &threads.with_common_memory(COMMON_BYTES))
         }
         Transport::Messages(nodes) => {
             on_threads(&world, &Threads::new(ranks).nodes(nodes).share_memory(false))

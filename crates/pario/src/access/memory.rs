@@ -9,8 +9,10 @@
 //! 2. Bytes of a source are only read. Bytes of a target are written by one thread each: the one
 //!    that serves the request, or the aggregator whose domain they lie in. A target whose layout
 //!    may name a byte twice is not exposed.
+//! 3. Windows that the ranks of a node have in common: see `common`.
 #![allow(unsafe_code)]
 
+mod common;
 mod remote;
 
 use std::marker::PhantomData;
@@ -25,6 +27,7 @@ use crate::datatype::{Datatype, Elementary};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 
+pub(crate) use common::{COMMON_WINDOWS, CommonWindow, common_window_bytes};
 pub(crate) use remote::RemoteBuffer;
 
 /// Memory with data in it, whoever owns it.
@@ -198,7 +201,13 @@ pub(crate) struct Parcel<'a> {
     pub(crate) positions: Range<u64>,
 }
 
-impl Parcel<'_> {
+impl<'a> Parcel<'a> {
+    /// As much of it as lies before an offset, where the file ends: the first of its positions.
+    pub(crate) fn before(self, end: u64) -> Parcel<'a> {
+        let there = self.access.within(&(0..end)).end.max(self.positions.start);
+        Parcel { positions: self.positions.start..there.min(self.positions.end), ..self }
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.positions.end - self.positions.start
     }

@@ -20,6 +20,7 @@ use std::task::{Context, Poll};
 use crate::error::Result;
 
 pub mod collective;
+mod common_memory;
 mod gate;
 mod process_memory;
 mod simulated;
@@ -27,6 +28,7 @@ mod solo;
 mod threads;
 mod watched;
 
+pub use common_memory::CommonMemory;
 pub use gate::GateLine;
 pub(crate) use gate::{Gate, Pass};
 pub use process_memory::{ProcessMemory, RUNS_MAX, RemoteRun};
@@ -123,6 +125,12 @@ pub trait Communicator: Send + Sync {
     /// The other processes of this node whose memory can be used from here, if there are such. If
     /// a rank reaches another one, that one reaches it too.
     fn process_memory(&self) -> Option<&ProcessMemory> {
+        None
+    }
+
+    /// Memory that this rank has in common with other processes of its node, if there is such. If
+    /// it reaches another rank's part, that one reaches its part too.
+    fn common_memory(&self) -> Option<&CommonMemory> {
         None
     }
 

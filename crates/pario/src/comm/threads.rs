@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::collective::{index, rank_of};
-use super::{Communicator, GateLine, Message, ProcessMemory, Tag, Task};
+use super::{CommonMemory, Communicator, GateLine, Message, ProcessMemory, Tag, Task};
 use crate::error::{Error, ErrorClass, Result};
 
 /// Starts ranks as threads.
@@ -34,6 +34,7 @@ pub struct Threads {
     size: u32,
     nodes: u32,
     memory: Memory,
+    common_bytes: usize,
 }
 
 /// How ranks of a node get at each other's memory.
@@ -48,7 +49,7 @@ enum Memory {
 impl Threads {
     /// `size` ranks, at least one.
     pub fn new(size: u32) -> Threads {
-        Threads { size: size.max(1), nodes: 1, memory: Memory::Shared }
+        Threads { size: size.max(1), nodes: 1, memory: Memory::Shared, common_bytes: 0 }
     }
 
     /// Pretends that the ranks run on several nodes, each with a range of neighbouring ranks.
@@ -68,6 +69,16 @@ impl Threads {
     /// system to copy it.
     pub fn as_processes(mut self) -> Threads {
         self.memory = Memory::Processes;
+        self
+    }
+
+    /// Pretends that ranks are processes with memory in common, so many bytes each. Whether they
+    /// can use each other's own memory too, the other methods say.
+    pub fn with_common_memory(mut self, bytes: usize) -> Threads {
+        if self.memory == Memory::Shared {
+            self.memory = Memory::Apart;
+        }
+        self.common_bytes = bytes;
         self
     }
 
@@ -112,6 +123,7 @@ struct Group {
     nodes: Vec<u32>,
     crowded: bool,
     memory: Memory,
+    common_bytes: usize,
     exchanges: Mutex<Exchanges>,
     fate: Mutex<Fate>,
 }
@@ -145,6 +157,7 @@ struct Exchange {
     mailboxes: Vec<Mutex<Mailbox>>,
     counter: AtomicU64,
     gate: Vec<GateLine>,
+    common: Arc<Vec<AtomicU8>>,
 }
 
 #[derive(Default)]
@@ -158,6 +171,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn zeros(count: usize) -> Vec<AtomicU8> {
+    std::iter::repeat_with(AtomicU8::default).take(count).collect()
+}
+
 impl Group {
     fn new(threads: &Threads) -> Group {
         let per_node = threads.size.div_ceil(threads.nodes);
@@ -166,6 +183,7 @@ impl Group {
             nodes: (0..threads.size).map(|rank| rank / per_node).collect(),
             crowded: threads.nodes == 1 && index(threads.size) > cores,
             memory: threads.memory,
+            common_bytes: threads.common_bytes,
             exchanges: Mutex::default(),
             fate: Mutex::new(Fate { ended: vec![false; index(threads.size)], lost: None }),
         }
@@ -182,6 +200,7 @@ impl Group {
                 mailboxes: self.nodes.iter().map(|_| Mutex::default()).collect(),
                 counter: AtomicU64::new(0),
                 gate: GateLine::lines(rank_of(self.nodes.len())),
+                common: Arc::new(zeros(self.nodes.len() * self.common_bytes)),
             });
             alive.retain(|exchange| exchange.strong_count() > 0);
             alive.push(Arc::downgrade(&exchange));
@@ -239,6 +258,7 @@ struct Rank {
     exchange: Arc<Exchange>,
     duplicates: AtomicU64,
     processes: Option<ProcessMemory>,
+    common: Option<CommonMemory>,
     progress: Progress,
 }
 
@@ -249,7 +269,9 @@ impl Rank {
         let reached = |node: &u32| (node == own).then(std::process::id);
         let processes = (group.memory == Memory::Processes)
             .then(|| ProcessMemory::new(group.nodes.iter().map(reached).collect()));
-        Rank { rank, group, exchange, duplicates, processes, progress }
+        let common = (group.common_bytes > 0)
+            .then(|| CommonMemory::of_threads(&exchange.common, &group.nodes, *own));
+        Rank { rank, group, exchange, duplicates, processes, common, progress }
     }
 }
 
@@ -336,6 +358,10 @@ impl Communicator for Rank {
 
     fn is_crowded(&self) -> bool {
         self.group.crowded
+    }
+
+    fn common_memory(&self) -> Option<&CommonMemory> {
+        self.common.as_ref()
     }
 
     fn process_memory(&self) -> Option<&ProcessMemory> {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use super::{Communicator, GateLine, Message, ProcessMemory, Tag, Task};
+use super::{CommonMemory, Communicator, GateLine, Message, ProcessMemory, Tag, Task};
 use crate::error::Result;
 
 /// A communicator whose waits are watched; files use it for their messages.
@@ -130,6 +130,10 @@ impl Communicator for Watched {
 
     fn is_crowded(&self) -> bool {
         self.inner.is_crowded()
+    }
+
+    fn common_memory(&self) -> Option<&CommonMemory> {
+        self.inner.common_memory()
     }
 
     fn process_memory(&self) -> Option<&ProcessMemory> {

@@ -60,6 +60,12 @@ impl Span {
         Span { origin, reach }
     }
 
+    /// A part of the memory.
+    pub(crate) fn cut(self, reach: Range<i64>) -> Span {
+        let inside = reach.start.max(self.reach.start)..reach.end.min(self.reach.end);
+        Span { origin: self.origin, reach: inside }
+    }
+
     /// The address of offset 0, for other processes.
     pub(crate) fn address(&self) -> usize {
         self.origin.expose_provenance()

@@ -71,6 +71,7 @@ pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
         own,
         peers: Vec::new(),
         disjoint: true,
+        common: false,
         collective: false,
         complete: Mutex::default(),
     }
@@ -109,6 +110,7 @@ pub(crate) async fn together(
     let summaries: Vec<Summary> = announcements.iter().map(|one| one.summary.clone()).collect();
     let undisturbed = announcements.iter().all(|one| one.blocking);
     let plan = around.plan(&summaries, true, undisturbed);
+    let regular = announcements.iter().all(|one| one.access.is_some());
     let peers = match &plan.steps {
         Steps::Independent(_) => Vec::new(),
         Steps::Shuffled(shuffled) => {
@@ -116,12 +118,21 @@ pub(crate) async fn together(
         }
     };
     let disjoint = around.direction == Direction::Read || all_disjoint(&peers);
+    let common = match &plan.steps {
+        Steps::Independent(_) => false,
+        // Two ranks must not write a byte at once, and all must know that none do.
+        Steps::Shuffled(shuffled) => {
+            let safe = around.direction == Direction::Read || regular && disjoint;
+            shuffled.has_common_windows() && safe
+        }
+    };
     Ok(Outlook::New(Arc::new(Prepared {
         plan,
         direction: around.direction,
         own,
         peers,
         disjoint,
+        common,
         collective: true,
         complete: Mutex::default(),
     })))

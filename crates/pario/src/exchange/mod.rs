@@ -6,6 +6,7 @@
 //! | `ways` | how bytes get from one rank to another: by memory, in messages, by partners |
 //! | `shuffle` | rounds: bytes between the ranks and the aggregators' windows |
 //! | `relay` | bytes from partner to partner, in the phases of a round |
+//! | `common` | the same where ranks place and take their bytes in the windows by themselves |
 //! | `straight` | long pieces read straight into the memory of threads |
 //! | `window` | one aggregator's window: assembled, stored, fetched, handed out |
 //! | `independent` | a rank serves its own request |
@@ -30,6 +31,7 @@ use crate::statistics::CallStatistics;
 use crate::storage::{LockGuard, LockRange, Storage};
 
 pub(crate) mod agree;
+mod common;
 mod coverage;
 mod independent;
 pub(crate) mod inspect;
@@ -54,6 +56,8 @@ pub(crate) struct Prepared {
     pub(crate) peers: Vec<Access>,
     /// Whether no byte of the file is asked for by two ranks, as far as that has been seen.
     pub(crate) disjoint: bool,
+    /// Whether windows are in memory that all ranks have in common; the same on all ranks.
+    pub(crate) common: bool,
     /// Whether all ranks take part.
     pub(crate) collective: bool,
     /// Whether the windows of rounds have no holes, as far as it was found out.

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use super::agree::{Report, reports};
+use super::common::{self, Lent};
 use super::relay::{Packet, Packets};
 use super::ways::{Way, Ways};
 use super::window::{Window, reach};
@@ -42,6 +43,14 @@ pub(super) async fn run(
     let mut shuffle = Shuffle::start(job, shuffled, statistics).await?;
     for round in 0..shuffled.rounds() {
         match job.prepared.direction {
+            Direction::Write if job.prepared.common => {
+                shuffle.fill_own(round).await?;
+                shuffle.store_common(round).await?;
+            }
+            Direction::Read if job.prepared.common => {
+                shuffle.fetch_common(round).await?;
+                shuffle.take_own(round).await?;
+            }
             Direction::Write => {
                 match shuffled.route() {
                     Route::Direct => shuffle.send_own(round).await?,
@@ -78,6 +87,8 @@ pub(super) struct Shuffle<'a> {
     staging: Vec<u8>,
     /// Messages that a rank has not answered yet.
     unanswered: HashMap<u32, u32>,
+    /// Common windows that ranks have not let go of yet.
+    pub(super) lent: Lent,
     /// Bytes that came, or go, in phases.
     pub(super) packets: Packets,
     /// Whether this rank knows of a failure.
@@ -91,21 +102,28 @@ impl<'a> Shuffle<'a> {
         statistics: &'a mut CallStatistics,
     ) -> Result<Shuffle<'a>> {
         let ways = Ways::find(job, shuffled, statistics).await?;
-        let domain = shuffled.domain_of(job.communicator.rank());
-        let window = domain.map(|domain| (domain, Window::new(domain, shuffled)));
+        let rank = job.communicator.rank();
+        let window = shuffled.domain_of(rank).map(|domain| {
+            let common = if job.prepared.common { common::windows(job, rank) } else { Vec::new() };
+            (domain, Window::new(domain, shuffled, common))
+        });
         let gave_up = job.refused.is_some();
-        let (staging, unanswered, packets) = (Vec::new(), HashMap::new(), Packets::new());
-        Ok(Shuffle {
+        let mut shuffle = Shuffle {
             job,
             shuffled,
             statistics,
             window,
             ways,
-            staging,
-            unanswered,
-            packets,
+            staging: Vec::new(),
+            unanswered: HashMap::new(),
+            lent: Lent::default(),
+            packets: Packets::new(),
             gave_up,
-        })
+        };
+        if job.prepared.common && job.prepared.direction == Direction::Write {
+            shuffle.open_first()?;
+        }
+        Ok(shuffle)
     }
 
     /// The aggregators to which this rank sends, or from which it receives, messages in a round,
@@ -129,7 +147,7 @@ impl<'a> Shuffle<'a> {
     }
 
     /// The ranks that have bytes in this aggregator's window of a round, and their parcels.
-    fn window_parcels(&self, round: u64) -> (Vec<u32>, Vec<Parcel<'a>>) {
+    pub(super) fn window_parcels(&self, round: u64) -> (Vec<u32>, Vec<Parcel<'a>>) {
         let Some((domain, _)) = &self.window else { return (Vec::new(), Vec::new()) };
         let file = self.shuffled.window(domain, round);
         if file.is_empty() {
@@ -168,7 +186,7 @@ impl<'a> Shuffle<'a> {
     /// Write, as an aggregator: assembles the window of this round and stores it.
     async fn store_window(&mut self, round: u64) -> Result<()> {
         let (ranks, parcels) = self.window_parcels(round);
-        let Some((_, window)) = &mut self.window else { return Ok(()) };
+        let Some((domain, window)) = &mut self.window else { return Ok(()) };
         if parcels.is_empty() {
             return Ok(());
         }
@@ -188,14 +206,15 @@ impl<'a> Shuffle<'a> {
             }
             _ => None,
         };
-        window.open_for_write(self.job, round, &parcels, self.statistics);
+        let start = self.shuffled.window(domain, round).start;
+        window.open_for_write(self.job, (round, start), &parcels, self.statistics);
         let arrived = self.arrivals(&ranks, &parcels).await?;
-        if let Err((rank, error)) = self.assemble(&ranks, &parcels, &arrived) {
+        if let Err((rank, error)) = self.assemble(round, (&ranks, &parcels), &arrived) {
             return Err(self.who_left(rank, error).await);
         }
         drop(arrived);
         let Some((_, window)) = &mut self.window else { return Ok(()) };
-        window.store(self.job, &parcels, self.statistics);
+        window.store(self.job, round, &parcels, self.statistics);
         drop(guard);
         let answer = if window.is_closed() { GAVE_UP } else { GOES_ON };
         self.gave_up |= window.is_closed();
@@ -237,8 +256,8 @@ impl<'a> Shuffle<'a> {
     /// Puts all ranks' bytes into the window. An error names the rank whose memory is gone.
     fn assemble(
         &mut self,
-        ranks: &[u32],
-        parcels: &[Parcel<'a>],
+        round: u64,
+        (ranks, parcels): (&[u32], &[Parcel<'a>]),
         arrived: &[Packet],
     ) -> std::result::Result<(), Gone> {
         let Some((_, window)) = self.window.as_mut().filter(|(_, window)| !window.is_closed())
@@ -247,7 +266,7 @@ impl<'a> Shuffle<'a> {
         };
         let began = Instant::now();
         let communicator = self.job.communicator;
-        let mut contents = window.contents();
+        let mut contents = window.contents(round);
         let held = hold(&self.ways, ranks)?;
         let mut staged = stage(&mut self.staging, (&self.ways, self.shuffled), ranks, parcels);
         for ((&rank, parcel), staged) in ranks.iter().zip(parcels).zip(&mut staged) {
@@ -259,7 +278,7 @@ impl<'a> Shuffle<'a> {
                 None => remote.pull_into(memory, &mut contents, parcel),
             };
             if let Err(error) = pulled {
-                window.fail_round(error.on_rank(rank));
+                window.fail_round(round, error.on_rank(rank));
                 return Ok(());
             }
         }
@@ -302,21 +321,17 @@ impl<'a> Shuffle<'a> {
             Ok(false) => {}
             Err((rank, error)) => return Err(self.who_left(rank, error).await),
         }
-        let Some((_, window)) = &mut self.window else { return Ok(()) };
-        let end = window.fetch(self.job, &parcels, self.statistics);
-        // Where the file ends, a rank gets the first of its positions only.
-        let there = |parcel: Parcel<'a>| {
-            let there = parcel.access.within(&(0..end)).end.max(parcel.positions.start);
-            let positions = parcel.positions.start..there.min(parcel.positions.end);
-            Parcel { positions, ..parcel }
-        };
+        let Some((domain, window)) = &mut self.window else { return Ok(()) };
+        let start = self.shuffled.window(domain, round).start;
+        let end = window.fetch(self.job, (round, start), &parcels, self.statistics);
+        let there = |parcel: Parcel<'a>| parcel.before(end);
         let parcels: Vec<Parcel<'a>> = parcels.into_iter().map(there).collect();
         for &rank in &ranks {
             if matches!(self.ways.from(rank), Way::Messages) {
                 self.wait_for_answers(rank, ROUNDS_AHEAD - 1).await?;
             }
         }
-        let leaving = match self.hand_out(&ranks, &parcels) {
+        let leaving = match self.hand_out(round, &ranks, &parcels) {
             Ok(leaving) => leaving,
             Err((rank, error)) => return Err(self.who_left(rank, error).await),
         };
@@ -327,13 +342,14 @@ impl<'a> Shuffle<'a> {
     /// by parcel. An error names the rank whose memory is gone.
     fn hand_out(
         &mut self,
+        round: u64,
         ranks: &[u32],
         parcels: &[Parcel<'a>],
     ) -> std::result::Result<Vec<Vec<u8>>, Gone> {
         let Some((_, window)) = &mut self.window else { return Ok(Vec::new()) };
         let began = Instant::now();
         let communicator = self.job.communicator;
-        let contents = window.contents();
+        let contents = window.contents(round);
         let held = hold(&self.ways, ranks)?;
         let mut staged = stage(&mut self.staging, (&self.ways, self.shuffled), ranks, parcels);
         let room = |(&rank, parcel): (&u32, &Parcel<'_>)| match self.ways.from(rank) {
@@ -370,7 +386,7 @@ impl<'a> Shuffle<'a> {
                 None => remote.push_from(memory, &contents, parcel),
             };
             if let Err(error) = pushed {
-                window.fail_round(error.on_rank(rank));
+                window.fail_round(round, error.on_rank(rank));
                 break;
             }
         }
@@ -438,6 +454,7 @@ impl<'a> Shuffle<'a> {
         for rank in ranks {
             self.wait_for_answers(rank, 0).await?;
         }
+        self.take_back(u64::MAX).await?;
         let mut report = match self.window {
             Some((domain, window)) => {
                 // A window that was never closed has done its whole domain.

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::coverage;
 use super::{Job, timed};
-use crate::access::memory::{FileWindow, Parcel};
+use crate::access::memory::{CommonWindow, FileWindow, Parcel};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 use crate::plan::Shuffled;
@@ -21,12 +21,9 @@ use crate::statistics::CallStatistics;
 
 /// The window of an aggregator, and how far it got.
 pub(super) struct Window {
-    bytes: Vec<u8>,
-    /// The file range that is in `bytes`.
-    file: Range<u64>,
+    /// Rounds take them in turn.
+    rooms: Vec<Room>,
     holes: Holes,
-    /// Whether the pieces of this round leave no hole.
-    complete: bool,
     /// All bytes of the domain below this offset are done.
     pub(super) reached: u64,
     pub(super) error: Option<Error>,
@@ -34,24 +31,73 @@ pub(super) struct Window {
     closed: bool,
 }
 
+/// Room for the bytes of a round.
+struct Room {
+    place: Place,
+    /// The file range that is there.
+    file: Range<u64>,
+    /// Whether the pieces of this round leave no hole.
+    complete: bool,
+}
+
+/// Where the bytes of a window are.
+enum Place {
+    /// In memory of this rank, from the first to the last byte that somebody asks for.
+    Own(Vec<u8>),
+    /// In memory of the node: the whole window, which begins at a file offset.
+    Common(CommonWindow, u64),
+}
+
+impl Room {
+    fn new(place: Place) -> Room {
+        Room { place, file: 0..0, complete: false }
+    }
+
+    /// Makes room for a range of the window that begins at `start`.
+    fn open(&mut self, start: u64, file: Range<u64>) {
+        match &mut self.place {
+            Place::Own(bytes) => bytes.resize(narrow(file.end - file.start), 0),
+            Place::Common(_, first) => *first = start,
+        }
+        self.file = file;
+    }
+
+    /// Bytes of a part of the range.
+    fn bytes(&mut self, file: &Range<u64>) -> &mut [u8] {
+        let len = narrow(file.end - file.start);
+        match &mut self.place {
+            Place::Own(bytes) => &mut bytes[narrow(file.start - self.file.start)..][..len],
+            Place::Common(window, first) => window.bytes(narrow(file.start - *first), len),
+        }
+    }
+}
+
 impl Window {
-    /// A window for a domain, as large as the plan's largest.
-    pub(super) fn new(domain: &Domain, shuffled: &Shuffled) -> Window {
-        let bytes = shuffled.window_bytes();
+    /// A window for a domain, as large as the plan's largest; or those that this rank has in common
+    /// with others.
+    pub(super) fn new(domain: &Domain, shuffled: &Shuffled, common: Vec<CommonWindow>) -> Window {
         let mut window = Window {
-            bytes: Vec::new(),
-            file: 0..0,
+            rooms: common.into_iter().map(|one| Room::new(Place::Common(one, 0))).collect(),
             holes: shuffled.holes(),
-            complete: false,
             reached: domain.file.start,
             error: None,
             closed: false,
         };
-        if window.bytes.try_reserve_exact(narrow(bytes)).is_err() {
-            let text = format!("no memory for a window of {bytes} bytes; lower cb_buffer_size");
-            window.fail(Error::new(ErrorClass::NoMemory, text));
+        if window.rooms.is_empty() {
+            let (wanted, mut bytes) = (shuffled.window_bytes(), Vec::new());
+            if bytes.try_reserve_exact(narrow(wanted)).is_err() {
+                let text =
+                    format!("no memory for a window of {wanted} bytes; lower cb_buffer_size");
+                window.fail(Error::new(ErrorClass::NoMemory, text));
+            }
+            window.rooms.push(Room::new(Place::Own(bytes)));
         }
         window
+    }
+
+    fn room(&mut self, round: u64) -> &mut Room {
+        let count = wide(self.rooms.len());
+        &mut self.rooms[narrow(round % count)]
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -69,32 +115,38 @@ impl Window {
     }
 
     /// Makes this the last storage access, with nothing of this round done.
-    pub(super) fn fail_round(&mut self, error: Error) {
-        self.reached = self.reached.min(self.file.start);
+    pub(super) fn fail_round(&mut self, round: u64, error: Error) {
+        self.reached = self.reached.min(self.room(round).file.start);
         self.fail(error);
     }
 
-    /// The bytes, for pieces to be placed or taken.
-    pub(super) fn contents(&mut self) -> FileWindow<'_> {
-        FileWindow { offset: self.file.start, bytes: &mut self.bytes }
+    /// The bytes of a round, for pieces to be placed or taken.
+    pub(super) fn contents(&mut self, round: u64) -> FileWindow<'_> {
+        let room = self.room(round);
+        let file = room.file.clone();
+        FileWindow { offset: file.start, bytes: room.bytes(&file) }
     }
 
-    /// Prepares for the pieces of a write: reads what they leave untouched.
+    /// Prepares for the pieces of a write: reads what they leave untouched. `start` is where the
+    /// window of the round begins.
     pub(super) fn open_for_write(
         &mut self,
         job: &Job<'_>,
-        round: u64,
+        (round, start): (u64, u64),
         parcels: &[Parcel<'_>],
         statistics: &mut CallStatistics,
     ) {
-        self.file = reach(parcels);
+        let file = reach(parcels);
         if self.closed {
+            self.room(round).file = file.start..file.start;
             return;
         }
-        self.bytes.resize(narrow(self.file.end - self.file.start), 0);
-        self.complete = job.prepared.is_complete(round, &self.file, parcels);
-        if self.holes != Holes::Skipped && !self.complete {
-            self.read(job, statistics);
+        let complete = job.prepared.is_complete(round, &file, parcels);
+        let room = self.room(round);
+        room.open(start, file);
+        room.complete = complete;
+        if self.holes != Holes::Skipped && !complete {
+            self.read(job, round, statistics);
         }
     }
 
@@ -102,20 +154,24 @@ impl Window {
     pub(super) fn store(
         &mut self,
         job: &Job<'_>,
+        round: u64,
         parcels: &[Parcel<'_>],
         statistics: &mut CallStatistics,
     ) {
         if self.closed {
             return;
         }
-        let stored = match self.holes != Holes::Skipped || self.complete {
-            true => self.write(job, self.file.clone(), statistics),
-            false => self.write_pieces(job, parcels, statistics),
+        let holes = self.holes;
+        let room = self.room(round);
+        let file = room.file.clone();
+        let stored = match holes != Holes::Skipped || room.complete {
+            true => room.write(job, file.clone(), statistics),
+            false => room.write_pieces(job, parcels, statistics),
         };
         match stored {
-            Ok(()) => self.reached = self.file.end,
+            Ok(()) => self.reached = file.end,
             Err(error) => {
-                self.reached = self.file.start + error.moved();
+                self.reached = file.start + error.moved();
                 self.fail(error);
             }
         }
@@ -135,14 +191,53 @@ impl Window {
         }
     }
 
+    /// Fetches what the pieces of a read need; returns the file offset behind the last byte.
+    pub(super) fn fetch(
+        &mut self,
+        job: &Job<'_>,
+        (round, start): (u64, u64),
+        parcels: &[Parcel<'_>],
+        statistics: &mut CallStatistics,
+    ) -> u64 {
+        let file = reach(parcels);
+        if self.closed {
+            self.room(round).file = file.start..file.start;
+            return file.start;
+        }
+        self.room(round).open(start, file.clone());
+        let end = self.read(job, round, statistics);
+        self.reached = end;
+        self.closed |= end < file.end;
+        end
+    }
+
+    /// Fills the window from storage, with zeros behind the end of the file; returns the offset
+    /// behind the last byte that was there.
+    fn read(&mut self, job: &Job<'_>, round: u64, statistics: &mut CallStatistics) -> u64 {
+        statistics.storage_reads += 1;
+        let FileWindow { offset, bytes } = self.contents(round);
+        match timed(&mut statistics.storage, || job.storage.read_at(offset, bytes)) {
+            Ok(count) => {
+                statistics.storage_read_bytes += wide(count);
+                bytes[count..].fill(0);
+                offset + wide(count)
+            }
+            Err(error) => {
+                self.fail(error.at_offset(offset));
+                offset
+            }
+        }
+    }
+}
+
+impl Room {
     fn write(
-        &self,
+        &mut self,
         job: &Job<'_>,
         file: Range<u64>,
         statistics: &mut CallStatistics,
     ) -> Result<()> {
-        let start = narrow(file.start - self.file.start);
-        let bytes = &self.bytes[start..start + narrow(file.end - file.start)];
+        let bytes = self.bytes(&file);
         statistics.storage_writes += 1;
         let storage = &mut statistics.storage;
         let written = timed(storage, || job.storage.write_at(file.start, bytes));
@@ -154,7 +249,7 @@ impl Window {
     /// Stores the pieces without the holes between them, each run of bytes by one access, in
     /// ascending order: for holes that cannot be read or locked, or that are others'.
     fn write_pieces(
-        &self,
+        &mut self,
         job: &Job<'_>,
         parcels: &[Parcel<'_>],
         statistics: &mut CallStatistics,
@@ -168,42 +263,6 @@ impl Window {
             })?;
         }
         Ok(())
-    }
-
-    /// Fetches what the pieces of a read need; returns the file offset behind the last byte.
-    pub(super) fn fetch(
-        &mut self,
-        job: &Job<'_>,
-        parcels: &[Parcel<'_>],
-        statistics: &mut CallStatistics,
-    ) -> u64 {
-        self.file = reach(parcels);
-        if self.closed {
-            return self.file.start;
-        }
-        self.bytes.resize(narrow(self.file.end - self.file.start), 0);
-        let end = self.read(job, statistics);
-        self.reached = end;
-        self.closed |= end < self.file.end;
-        end
-    }
-
-    /// Fills the window from storage, with zeros behind the end of the file; returns the offset
-    /// behind the last byte that was there.
-    fn read(&mut self, job: &Job<'_>, statistics: &mut CallStatistics) -> u64 {
-        statistics.storage_reads += 1;
-        let (start, bytes) = (self.file.start, &mut self.bytes);
-        match timed(&mut statistics.storage, || job.storage.read_at(start, bytes)) {
-            Ok(count) => {
-                statistics.storage_read_bytes += wide(count);
-                self.bytes[count..].fill(0);
-                start + wide(count)
-            }
-            Err(error) => {
-                self.fail(error.at_offset(start));
-                start
-            }
-        }
     }
 }
 

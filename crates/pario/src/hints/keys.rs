@@ -121,7 +121,7 @@ pub(super) fn values(hints: &Hints) -> impl Iterator<Item = (&'static str, Strin
 /// The keys that set a field.
 ///
 /// The last row always has a value: a message that was cut short is found out by that.
-static USED: [(&str, Field); 19] = [
+static USED: [(&str, Field); 20] = [
     ("cb_buffer_size", Field::Bytes(|hints| &mut hints.collective_buffer_bytes, BUFFER_BYTES)),
     ("cb_nodes", Field::Count(|hints| &mut hints.aggregators, AGGREGATORS)),
     ("cb_config_list", Field::ConfigList(|hints| &mut hints.aggregators_per_node)),
@@ -139,6 +139,7 @@ static USED: [(&str, Field); 19] = [
     ("pario_phases", Field::Count(|hints| &mut hints.phases, PHASES)),
     ("pario_sieve_hole_bytes", Field::Bytes(|hints| &mut hints.sieve_hole_bytes, SIEVE_HOLE_BYTES)),
     ("pario_long_piece_bytes", Field::Bytes(|hints| &mut hints.long_piece_bytes, LONG_PIECE_BYTES)),
+    ("pario_common_windows", Field::Choice(|hints| &mut hints.common_windows)),
     (
         "pario_collective_wait_s",
         Field::Seconds(|hints| &mut hints.collective_wait_s, COLLECTIVE_WAIT_S),
@@ -229,6 +230,7 @@ mod tests {
             ("pario_phases", "5"),
             ("pario_sieve_hole_bytes", "77"),
             ("pario_long_piece_bytes", "78"),
+            ("pario_common_windows", "disable"),
             ("pario_collective_wait_s", "9"),
             ("pario_statistics", "true"),
         ];

@@ -82,6 +82,9 @@ pub struct Hints {
     /// Pieces of this mean length and more get to or from the memory of other ranks of a node with
     /// one copy less, where that is possible (`pario_long_piece_bytes`).
     pub long_piece_bytes: u64,
+    /// Whether processes of a node place and take their bytes in the windows of aggregators by
+    /// themselves (`pario_common_windows`).
+    pub common_windows: Switch,
     /// After so many seconds a waiting rank says on stderr which rank it waits for
     /// (`pario_collective_wait_s`).
     pub collective_wait_s: u64,
@@ -109,6 +112,7 @@ impl Default for Hints {
             phases: None,
             sieve_hole_bytes: 4096,
             long_piece_bytes: 1024,
+            common_windows: Switch::Automatic,
             collective_wait_s: 60,
             statistics: false,
         }

@@ -84,12 +84,15 @@ fn collective(planning: &Planning<'_>) -> (Strategy, &'static str) {
 
 /// From which mean size on the pieces of a collective are large.
 fn large_piece_bytes(planning: &Planning<'_>) -> u64 {
-    match (planning.file.memory, planning.direction) {
-        (Memory::Processes, Direction::Read) if planning.file.in_memory => {
+    let file = planning.file;
+    let common = file.common_window_bytes > 0;
+    let one_node = common || file.memory != Memory::Apart;
+    match planning.direction {
+        Direction::Read if file.in_memory && (common || file.memory == Memory::Processes) => {
             LARGE_PIECE_BYTES_IN_MEMORY
         }
-        (Memory::Apart, _) | (_, Direction::Read) => LARGE_PIECE_BYTES,
-        (_, Direction::Write) => LARGE_WRITTEN_PIECE_BYTES,
+        Direction::Write if one_node => LARGE_WRITTEN_PIECE_BYTES,
+        _ => LARGE_PIECE_BYTES,
     }
 }
 
@@ -138,7 +141,7 @@ fn may_sieve(planning: &Planning<'_>) -> bool {
 }
 
 /// All requests as one.
-fn total(requests: &[Summary]) -> Summary {
+pub(super) fn total(requests: &[Summary]) -> Summary {
     let busy = || requests.iter().filter(|request| request.len > 0);
     let len: u64 = busy().map(|request| request.len).sum();
     let pieces: u64 = busy().map(|request| (request.len / request.piece_bytes).max(1)).sum();
@@ -174,6 +177,7 @@ mod tests {
         FileFacts {
             nodes: vec![0; ranks],
             memory: crate::plan::Memory::Shared,
+            common_window_bytes: 0,
             cores: 2,
             block_bytes: 4096,
             in_memory: true,

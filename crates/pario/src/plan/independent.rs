@@ -104,6 +104,7 @@ mod tests {
         let file = FileFacts {
             nodes: vec![0; 2],
             memory: crate::plan::Memory::Shared,
+            common_window_bytes: 0,
             cores: 2,
             block_bytes: 4096,
             in_memory: true,

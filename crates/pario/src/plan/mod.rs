@@ -70,6 +70,8 @@ pub(crate) struct FileFacts {
     pub(crate) nodes: Vec<u32>,
     /// How far ranks can use each other's memory.
     pub(crate) memory: Memory,
+    /// Bytes of a window that all ranks have in common; none if there are no such windows.
+    pub(crate) common_window_bytes: u64,
     /// Processors of a node.
     pub(crate) cores: u32,
     /// Multiples of this are where storage accesses best begin and end.

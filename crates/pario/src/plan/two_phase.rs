@@ -14,8 +14,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{FileFacts, Memory, Phases, Planning};
+use super::{Direction, FileFacts, Memory, Phases, Planning};
 use crate::comm::collective::{index, rank_of};
+use crate::hints::Switch;
 use crate::number::{narrow, wide};
 
 /// More rounds than these are not planned.
@@ -25,6 +26,8 @@ pub(super) const ROUNDS_MAX: u64 = 1 << 20;
 const CACHED_WINDOW_BYTES: u64 = 1 << 20;
 /// Window where bytes of other processes come by way of a buffer as long: both stay in that cache.
 const PROCESS_WINDOW_BYTES: u64 = 512 << 10;
+/// Shorter pieces are not written to common windows: a cache line belongs to several of them.
+const COMMON_PIECE_BYTES_MIN: u64 = 64;
 /// Window where every rank has one and bytes are copied in each phase: as above.
 const RELAYED_WINDOW_BYTES: u64 = 512 << 10;
 
@@ -46,6 +49,8 @@ pub(crate) struct Shuffled {
     careful: bool,
     route: Route,
     long_piece_bytes: u64,
+    /// Whether ranks may place and take their bytes in the windows by themselves.
+    common: bool,
 }
 
 /// How bytes get from the ranks to the domains.
@@ -104,8 +109,10 @@ impl Shuffled {
         let align = planning.hints.stripe_bytes.unwrap_or(planning.file.block_bytes).max(1);
         let domains = divide(start..end, aggregators, align, planning.hints.domain_min_bytes);
         let buffer = planning.hints.collective_buffer_bytes;
+        let common = route == Route::Direct && uses_common_windows(planning);
         let window_bytes = match route {
             Route::Phases(_) => buffer.min(RELAYED_WINDOW_BYTES),
+            Route::Direct if common => buffer.min(planning.file.common_window_bytes),
             Route::Direct => match planning.file.memory {
                 Memory::Shared => buffer.min(CACHED_WINDOW_BYTES),
                 Memory::Processes => buffer.min(PROCESS_WINDOW_BYTES),
@@ -115,8 +122,16 @@ impl Shuffled {
         let holes = Holes::new(planning);
         let careful = planning.others_write() && planning.somebody_rewrites();
         let long_piece_bytes = planning.hints.long_piece_bytes;
-        let mut shuffled =
-            Shuffled { domains, window_bytes, rounds: 0, holes, careful, route, long_piece_bytes };
+        let mut shuffled = Shuffled {
+            domains,
+            window_bytes,
+            rounds: 0,
+            holes,
+            careful,
+            route,
+            long_piece_bytes,
+            common,
+        };
         let windows = |domain| shuffled.windows(domain);
         shuffled.rounds = shuffled.domains.iter().map(windows).max().unwrap_or(0);
         shuffled
@@ -142,6 +157,11 @@ impl Shuffled {
     /// Pieces of this mean length and more need not go through the window.
     pub(crate) fn long_piece_bytes(&self) -> u64 {
         self.long_piece_bytes
+    }
+
+    /// Whether ranks may place and take their bytes in the windows by themselves.
+    pub(crate) fn has_common_windows(&self) -> bool {
+        self.common
     }
 
     pub(crate) fn route(&self) -> Route {
@@ -193,6 +213,21 @@ impl fmt::Display for Shuffled {
         }
         Ok(())
     }
+}
+
+/// Whether windows are in memory that all ranks have in common.
+///
+/// Two calls that run at the same time would have the same windows: so only where no rank makes
+/// other calls meanwhile. Ranks that write short pieces in turn fight for the same cache lines.
+fn uses_common_windows(planning: &Planning<'_>) -> bool {
+    let pays = planning.direction == Direction::Read
+        || super::choose::total(planning.requests).piece_bytes >= COMMON_PIECE_BYTES_MIN;
+    let wanted = match planning.hints.common_windows {
+        Switch::Automatic => pays,
+        Switch::Enable => true,
+        Switch::Disable => false,
+    };
+    wanted && planning.file.common_window_bytes > 0 && planning.undisturbed
 }
 
 /// Divides a range among aggregators: equal parts that end at multiples of `align`.
@@ -247,6 +282,7 @@ mod tests {
         let file = FileFacts {
             nodes,
             memory: Memory::Apart,
+            common_window_bytes: 0,
             cores: 2,
             block_bytes: 4096,
             in_memory: true,

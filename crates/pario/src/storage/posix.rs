@@ -38,7 +38,7 @@ const VECTOR_MAX: usize = 1024;
 const BLOCK_BYTES_MIN: u64 = 4096;
 
 /// What `statfs` says of tmpfs and ramfs.
-const MEMORY_FILE_SYSTEMS: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+const MEMORY_FILE_SYSTEMS: [rustix::fs::FsWord; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// The driver for files of the operating system.
 ///
@@ -351,9 +351,8 @@ fn moved_before(error: Error, before: usize) -> Error {
 
 /// Whether a file is in memory and nowhere else, as far as its file system tells.
 fn is_in_memory(file: &File) -> bool {
-    // The field has different widths on different machines; the numbers have 32 bits.
-    let known = |kind| MEMORY_FILE_SYSTEMS.iter().any(|&known| i64::from(known) == kind);
-    rustix::fs::fstatfs(file).is_ok_and(|system| known(i64::from(system.f_type) & 0xffff_ffff))
+    let known = |kind| MEMORY_FILE_SYSTEMS.contains(&kind);
+    rustix::fs::fstatfs(file).is_ok_and(|system| known(system.f_type))
 }
 
 #[cfg(test)]
