@@ -28,6 +28,8 @@ const CACHED_WINDOW_BYTES: u64 = 1 << 20;
 const PROCESS_WINDOW_BYTES: u64 = 512 << 10;
 /// Shorter pieces are not written to common windows: a cache line belongs to several of them.
 const COMMON_PIECE_BYTES_MIN: u64 = 64;
+/// Ranks for each processor of a crowded node.
+const CROWD: usize = 4;
 /// Window where every rank has one and bytes are copied in each phase: as above.
 const RELAYED_WINDOW_BYTES: u64 = 512 << 10;
 
@@ -218,16 +220,25 @@ impl fmt::Display for Shuffled {
 /// Whether windows are in memory that all ranks have in common.
 ///
 /// Two calls that run at the same time would have the same windows: so only where no rank makes
-/// other calls meanwhile. Ranks that write short pieces in turn fight for the same cache lines.
+/// other calls meanwhile. Ranks that write short pieces in turn fight for the same cache lines; and
+/// aggregators that can fetch others' bytes by themselves wait for nobody, which matters less where
+/// many ranks share a processor anyway.
 fn uses_common_windows(planning: &Planning<'_>) -> bool {
-    let pays = planning.direction == Direction::Read
-        || super::choose::total(planning.requests).piece_bytes >= COMMON_PIECE_BYTES_MIN;
+    let file = planning.file;
+    let crowded = file.nodes.len() >= CROWD * index(file.cores);
+    let pays = match planning.direction {
+        Direction::Read => true,
+        Direction::Write => {
+            let piece_bytes = super::choose::total(planning.requests).piece_bytes;
+            piece_bytes >= COMMON_PIECE_BYTES_MIN && (crowded || file.memory == Memory::Apart)
+        }
+    };
     let wanted = match planning.hints.common_windows {
         Switch::Automatic => pays,
         Switch::Enable => true,
         Switch::Disable => false,
     };
-    wanted && planning.file.common_window_bytes > 0 && planning.undisturbed
+    wanted && file.common_window_bytes > 0 && planning.undisturbed
 }
 
 /// Divides a range among aggregators: equal parts that end at multiples of `align`.
@@ -301,6 +312,36 @@ mod tests {
             hints,
             file: &file,
         })
+    }
+
+    #[test]
+    fn windows_are_common_where_that_pays() {
+        let chosen = |direction, piece_bytes, memory, (ranks, common_window_bytes)| {
+            let file = &FileFacts {
+                nodes: vec![0; ranks],
+                memory,
+                common_window_bytes,
+                cores: 2,
+                block_bytes: 4096,
+                in_memory: true,
+                range_locks: true,
+                readable: true,
+                unique_open: false,
+            };
+            let requests = &[Summary { reach: 0..4096, len: 4096, piece_bytes, sorted: true }];
+            let (collective, atomic, undisturbed) = (true, false, true);
+            let hints = &Hints::default();
+            let planning =
+                Planning { direction, requests, collective, atomic, undisturbed, hints, file };
+            two_phase(&planning).has_common_windows()
+        };
+        use Direction::{Read, Write};
+        assert!(chosen(Read, 4, Memory::Processes, (4, 4096)));
+        assert!(!chosen(Read, 4, Memory::Processes, (4, 0)));
+        assert!(!chosen(Write, 64, Memory::Processes, (4, 4096)));
+        assert!(chosen(Write, 64, Memory::Processes, (8, 4096)));
+        assert!(chosen(Write, 64, Memory::Apart, (4, 4096)));
+        assert!(!chosen(Write, 63, Memory::Apart, (8, 4096)));
     }
 
     /// The example of paper 003: bytes 100 to 399, three processes.
