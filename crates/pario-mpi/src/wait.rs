@@ -10,7 +10,9 @@
 //! messages forward, such as one that the program sent before it called pario.
 //!
 //! Where messages of pario's come by MPI, there is nothing to sleep on; whoever waits then asks
-//! MPI again and again, and makes room for others in between.
+//! MPI again and again, and makes room for others in between: without a core of its own it soon
+//! sleeps for a moment each time. (16 ranks on 4 nodes that share 2 cores, 100 MiB: 450 ms of CPU
+//! time without that, 350 with it, in the same time.)
 
 use std::cell::Cell;
 use std::future::Future;
@@ -39,6 +41,10 @@ const YIELDS: u32 = 4;
 /// If it had to wait for less than this, there was nobody to let run. So it is under launchers
 /// that start each rank in a session of its own, between which the scheduler divides time.
 const TURN: Duration = Duration::from_micros(2);
+
+/// How often a rank without a core of its own asks MPI before it sleeps for a moment in between.
+const ASKS: u32 = 8;
+const MOMENT: Duration = Duration::from_micros(20);
 
 /// Communicators of this process with messages that come by MPI.
 static BY_MPI: AtomicUsize = AtomicUsize::new(0);
@@ -139,6 +145,7 @@ impl Asked {
             };
             let mut since = Instant::now();
             let mut yields = 0;
+            let mut asked = 0u32;
             let mut sleep = SLEEP;
             while !turn() {
                 if woken.0.swap(false, Ordering::Acquire) {
@@ -147,7 +154,12 @@ impl Asked {
                 if BY_MPI.load(Ordering::Relaxed) > 0 {
                     // What is awaited may come by the node, and others need MPI here meanwhile.
                     self.ask();
-                    std::thread::yield_now();
+                    asked += 1;
+                    if asked > ASKS && !has_own_core() {
+                        std::thread::sleep(MOMENT);
+                    } else {
+                        std::thread::yield_now();
+                    }
                     continue;
                 }
                 if has_own_core() {
