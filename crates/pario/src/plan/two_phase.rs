@@ -26,9 +26,9 @@ pub(super) const ROUNDS_MAX: u64 = 1 << 20;
 const CACHED_WINDOW_BYTES: u64 = 1 << 20;
 /// Window where bytes of other processes come by way of a buffer as long: both stay in that cache.
 const PROCESS_WINDOW_BYTES: u64 = 512 << 10;
-/// Bytes of a message, if all ranks have as many in each window. MPI libraries send longer ones only
-/// when the receiver is ready for them: 4 ranks on 4 nodes with links of 1 Gb/s wrote 100 MiB in
-/// 437 ms with windows of 16 MiB and in 164 ms with these, the limit of the links being 157 ms.
+/// Bytes of a message, if all ranks have as many in each window. MPI libraries send longer ones
+/// only when the receiver is ready for them: 4 ranks on 4 nodes with links of 1 Gb/s wrote 100 MiB
+/// in 437 ms with windows of 16 MiB and in 164 ms with these; the limit of the links is 157 ms.
 const MESSAGE_BYTES: u64 = 32 << 10;
 /// Shorter pieces are not written to common windows: a cache line belongs to several of them.
 const COMMON_PIECE_BYTES_MIN: u64 = 64;
