@@ -148,6 +148,10 @@ pub(crate) unsafe fn copy(target: Side<'_>, source: Side<'_>, len: u64) {
     let mut to = Cursor::new(target.layout, target.position..target.position + len);
     let mut from = Cursor::new(source.layout, source.position..source.position + len);
     while let (Some(to_chunk), Some(from_chunk)) = (to.chunk(), from.chunk()) {
+        // SAFETY: passed on from the caller.
+        if unsafe { copy_list((&mut to, target.span), (&mut from, source.span)) } {
+            continue;
+        }
         let (to_chunk, from_chunk) = in_step(to_chunk, from_chunk);
         let to_start = target.span.checked(to_chunk);
         let from_start = source.span.checked(from_chunk);
@@ -156,6 +160,67 @@ pub(crate) unsafe fn copy(target: Side<'_>, source: Side<'_>, len: u64) {
         unsafe { copy_blocks(to_start, from_start, Stretch::new(to_chunk, from_chunk)) };
         to.advance(to_chunk.bytes());
         from.advance(from_chunk.bytes());
+    }
+}
+
+/// Copies blocks of a list to or from one contiguous stretch, where both cursors are at such;
+/// whether it has copied anything.
+///
+/// # Safety
+/// As [`copy`].
+///
+/// # Panics
+/// As [`copy`].
+unsafe fn copy_list(
+    (to, to_span): (&mut Cursor<'_>, &Span),
+    (from, from_span): (&mut Cursor<'_>, &Span),
+) -> bool {
+    let stretch = |cursor: &Cursor<'_>| cursor.chunk().filter(|chunk| chunk.count == 1);
+    let (mut blocks, mut bytes) = (0, 0);
+    if let (Some(list), Some(stretch)) = (to.list(), stretch(from)) {
+        let start = from_span.checked(stretch);
+        for (offset, len) in list.blocks() {
+            if bytes + len > stretch.len {
+                break;
+            }
+            let place = to_span.checked(Chunk { offset, len, stride: 0, count: 1 });
+            // SAFETY: both sides lie inside their spans; the caller answers for the rest.
+            unsafe { copy_block(place, start.wrapping_add(narrow(bytes)), narrow(len)) };
+            (blocks, bytes) = (blocks + 1, bytes + len);
+        }
+        to.advance_in_list(blocks, bytes);
+        from.advance(bytes);
+    } else if let (Some(stretch), Some(list)) = (stretch(to), from.list()) {
+        let start = to_span.checked(stretch);
+        for (offset, len) in list.blocks() {
+            if bytes + len > stretch.len {
+                break;
+            }
+            let place = from_span.checked(Chunk { offset, len, stride: 0, count: 1 });
+            // SAFETY: as above.
+            unsafe { copy_block(start.wrapping_add(narrow(bytes)), place, narrow(len)) };
+            (blocks, bytes) = (blocks + 1, bytes + len);
+        }
+        from.advance_in_list(blocks, bytes);
+        to.advance(bytes);
+    }
+    blocks > 0
+}
+
+/// Copies one block; those of one cache line are common.
+///
+/// # Safety
+/// The block is valid on both sides, which do not overlap.
+#[inline]
+unsafe fn copy_block(to: *mut u8, from: *const u8, len: usize) {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        match len {
+            64 => ptr::copy_nonoverlapping(from, to, 64),
+            8 => ptr::copy_nonoverlapping(from, to, 8),
+            4 => ptr::copy_nonoverlapping(from, to, 4),
+            _ => ptr::copy_nonoverlapping(from, to, len),
+        }
     }
 }
 
@@ -310,6 +375,43 @@ mod tests {
                     copy_slices((&mut fast, one, range.start), (&source, two, range.start), len);
                     copy_bytewise((&mut slow, one), (&source, two), range);
                     assert_eq!(fast, slow);
+                }
+            }
+        }
+    }
+
+    /// Lists against everything that the other side may be, from every position.
+    #[test]
+    fn lists_agree_with_the_safe_twin() {
+        let list = |lens: &[u64]| {
+            let mut offset = 1;
+            let block = |&len: &u64| {
+                let block = Layout::block(offset, len).unwrap();
+                offset += len.cast_signed() + 1 + (offset % 5);
+                block
+            };
+            Layout::joined(lens.iter().map(block).collect::<Vec<_>>()).unwrap()
+        };
+        let layouts = [
+            list(&[64, 4, 8, 64, 100, 1, 64, 64, 7, 8]),
+            list(&[4; 96]),
+            strided(384, 1, 0),
+            strided(8, 48, 1),
+            Layout::joined([strided(4, 10, 3), strided(64, 1, 0).shifted(100).unwrap()])
+                .unwrap()
+                .repeated(3, 300)
+                .unwrap(),
+            list(&[3, 5, 90, 30]).repeated(3, 500).unwrap(),
+        ];
+        let source: Vec<u8> = (0..4096u32).map(|index| (index * 31 % 251) as u8).collect();
+        for (one, two) in layouts.iter().flat_map(|one| layouts.iter().map(move |two| (one, two))) {
+            let size = one.size().min(two.size());
+            for start in 0..size {
+                for end in [start + 1, start + 64, start + 65, size].map(|end| end.min(size)) {
+                    let (mut fast, mut slow) = (vec![0; 4096], vec![0; 4096]);
+                    copy_slices((&mut fast, one, start), (&source, two, start), end - start);
+                    copy_bytewise((&mut slow, one), (&source, two), start..end);
+                    assert_eq!(fast, slow, "{one:?} {two:?} {start}..{end}");
                 }
             }
         }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::layout::{Layout, Node, Shape, part_at};
+use super::layout::{Layout, Node, Part, Shape, part_at};
 
 /// Blocks of equal length at a constant stride.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,23 @@ pub(crate) struct Chunk {
 impl Chunk {
     pub(crate) fn bytes(&self) -> u64 {
         self.len * self.count
+    }
+}
+
+/// Blocks of a sequence, as far as they follow each other in it.
+#[derive(Clone, Copy)]
+pub(crate) struct List<'a> {
+    parts: &'a [Part],
+    base: i64,
+}
+
+impl<'a> List<'a> {
+    /// Offsets and lengths.
+    pub(crate) fn blocks(self) -> impl Iterator<Item = (i64, u64)> + 'a {
+        self.parts.iter().map_while(move |part| match part.node {
+            Node::Block(len) => Some((self.base + part.offset, len)),
+            Node::Tree(_) => None,
+        })
     }
 }
 
@@ -97,6 +114,29 @@ impl<'a> Cursor<'a> {
         if self.chunk.count > 0 {
             self.chunk.offset += blocks.cast_signed() * self.chunk.stride;
         } else if self.remaining > 0 {
+            self.ascend();
+        }
+    }
+
+    /// The list of blocks that the cursor is in, from the next one on; `None` if it is inside a
+    /// block, or in something else.
+    pub(crate) fn list(&self) -> Option<List<'a>> {
+        let Frame { shape: Shape::Sequence(parts), base, index } = self.frames.last()? else {
+            return None;
+        };
+        let parts = parts.get(usize::try_from(*index).ok()?..)?;
+        let is_block = matches!(parts.first()?.node, Node::Block(_));
+        (is_block && self.passed == 0).then_some(List { parts, base: self.origin + base })
+    }
+
+    /// Moves forward by so many blocks of the list that it is in, and by all their bytes.
+    pub(crate) fn advance_in_list(&mut self, blocks: usize, bytes: u64) {
+        let Some(last) = blocks.checked_sub(1) else { return };
+        if let Some(frame) = self.frames.last_mut() {
+            frame.index += u64::try_from(last).unwrap_or(u64::MAX);
+        }
+        self.remaining -= bytes;
+        if self.remaining > 0 {
             self.ascend();
         }
     }
