@@ -28,11 +28,16 @@ use super::{
     check_run, file_len, total_len,
 };
 use crate::error::{Error, ErrorClass, Result};
+use crate::number::narrow;
 
+mod at_once;
 mod ofd;
 
 /// The most pieces that Linux takes in one vectored call (`UIO_MAXIOV`).
 const VECTOR_MAX: usize = 1024;
+
+/// Fewer scattered pieces are read one after the other.
+const AT_ONCE_MIN: usize = 8;
 
 /// Smaller blocks than a memory page are never worth an alignment.
 const BLOCK_BYTES_MIN: u64 = 4096;
@@ -101,6 +106,16 @@ impl PosixFile {
             in_memory: is_in_memory(&file),
         };
         Ok(PosixFile { file, mode, capabilities, locks, synced: StickySync::default() })
+    }
+
+    /// Reads scattered pieces at the same time where that pays; which of them are whole, or nothing
+    /// if none were tried.
+    fn read_at_once(&self, pieces: &mut [(u64, &mut [u8])]) -> Vec<bool> {
+        let scattered = || pieces.chunk_by(adjacent).count();
+        if self.capabilities.in_memory || pieces.len() < AT_ONCE_MIN || scattered() < AT_ONCE_MIN {
+            return Vec::new();
+        }
+        at_once::read(&self.file, pieces)
     }
 
     /// Reads pieces that are adjacent in the file, at most [`VECTOR_MAX`] of them.
@@ -172,9 +187,17 @@ impl Storage for PosixFile {
     fn read_list(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<usize> {
         self.mode.permits_reading()?;
         check_pieces("read", pieces)?;
+        let whole = self.read_at_once(pieces);
         let mut moved = 0;
+        let mut before = 0;
         let runs = pieces.chunk_by_mut(adjacent).flat_map(|run| run.chunks_mut(VECTOR_MAX));
         for run in runs {
+            let known = whole.get(before..before + run.len()).unwrap_or_default();
+            before += run.len();
+            if !known.is_empty() && known.iter().all(|&whole| whole) {
+                moved += narrow(total_len(run));
+                continue;
+            }
             let count = self.read_run(run).map_err(|error| moved_before(error, moved))?;
             moved += count;
             if file_len(count) < total_len(run) {
@@ -566,6 +589,28 @@ mod tests {
         let memory = rustix::fs::memfd_create("in memory", rustix::fs::MemfdFlags::CLOEXEC);
         assert!(is_in_memory(&File::from(memory.unwrap())));
         assert!(!is_in_memory(&File::open("/proc/self/stat").unwrap()));
+    }
+
+    /// Whether they are read at once or not, depends on where the temporary files are.
+    #[test]
+    fn scattered_pieces_are_read_up_to_the_end_of_the_file() {
+        let scratch = Scratch::new("scattered");
+        let path = scratch.path("file");
+        let file = Posix.open(&path, CREATE).unwrap();
+        let data: Vec<u8> = (0..=250).cycle().take(100_000).collect();
+        file.write_at(0, &data).unwrap();
+        for (count, len, expected) in [(50, 10, 500), (50, 1500, 75_000), (60, 1500, 50 * 1500)] {
+            let mut found = vec![0; count * len];
+            let mut pieces: Vec<(u64, &mut [u8])> = found
+                .chunks_mut(len)
+                .enumerate()
+                .map(|(number, piece)| (file_len(number * 2000), piece))
+                .collect();
+            assert_eq!(file.read_list(&mut pieces).unwrap(), expected);
+            for (number, piece) in found.chunks(len).enumerate().take(50) {
+                assert_eq!(*piece, data[number * 2000..][..len]);
+            }
+        }
     }
 
     #[test]
