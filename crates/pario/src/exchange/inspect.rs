@@ -110,20 +110,25 @@ pub(crate) async fn together(
     let summaries: Vec<Summary> = announcements.iter().map(|one| one.summary.clone()).collect();
     let undisturbed = announcements.iter().all(|one| one.blocking);
     let plan = around.plan(&summaries, true, undisturbed);
-    let regular = announcements.iter().all(|one| one.access.is_some());
+    let writes = around.direction == Direction::Write && matches!(plan.steps, Steps::Shuffled(_));
+    // All ranks look at the same words, so that they come to the same conclusion.
+    let announced: Option<Vec<Access>> = match writes {
+        true => announcements.iter().map(|one| one.access.clone()).collect(),
+        false => None,
+    };
+    let apart = announced.as_deref().map(all_disjoint);
     let peers = match &plan.steps {
         Steps::Independent(_) => Vec::new(),
         Steps::Shuffled(shuffled) => {
             complete(communicator, call, shuffled, &own, announcements).await?
         }
     };
-    let disjoint = around.direction == Direction::Read || all_disjoint(&peers);
+    let disjoint = !writes || apart.unwrap_or_else(|| all_disjoint(&peers));
     let common = match &plan.steps {
         Steps::Independent(_) => false,
         // Two ranks must not write a byte at once, and all must know that none do.
         Steps::Shuffled(shuffled) => {
-            let safe = around.direction == Direction::Read || regular && disjoint;
-            shuffled.has_common_windows() && safe
+            shuffled.has_common_windows() && (!writes || apart == Some(true))
         }
     };
     Ok(Outlook::New(Arc::new(Prepared {
