@@ -30,7 +30,7 @@ const PROCESS_WINDOW_BYTES: u64 = 512 << 10;
 /// only when the receiver is ready for them: 4 ranks on 4 nodes with links of 1 Gb/s wrote 100 MiB
 /// in 437 ms with windows of 16 MiB and in 164 ms with these; the limit of the links is 157 ms.
 const MESSAGE_BYTES: u64 = 32 << 10;
-/// Shorter pieces are not written to common windows: a cache line belongs to several of them.
+/// Of shorter pieces, several ranks have some in one cache line.
 const COMMON_PIECE_BYTES_MIN: u64 = 64;
 /// Ranks for each processor of a crowded node.
 const CROWD: usize = 4;
@@ -234,18 +234,16 @@ impl fmt::Display for Shuffled {
 /// Whether windows are in memory that all ranks have in common.
 ///
 /// Two calls that run at the same time would have the same windows: so only where no rank makes
-/// other calls meanwhile. Ranks that write short pieces in turn fight for the same cache lines; and
-/// aggregators that can fetch others' bytes by themselves wait for nobody, which matters less where
-/// many ranks share a processor anyway.
+/// other calls meanwhile. Ranks that write short pieces in turn fight for the same cache lines, and
+/// many that read them all load every line; aggregators that can fetch others' bytes by themselves
+/// wait for nobody, which matters less where many ranks share a processor anyway.
 fn uses_common_windows(planning: &Planning<'_>) -> bool {
     let file = planning.file;
     let crowded = file.nodes.len() >= CROWD * index(file.cores);
+    let short = super::choose::total(planning.requests).piece_bytes < COMMON_PIECE_BYTES_MIN;
     let pays = match planning.direction {
-        Direction::Read => true,
-        Direction::Write => {
-            let piece_bytes = super::choose::total(planning.requests).piece_bytes;
-            piece_bytes >= COMMON_PIECE_BYTES_MIN && (crowded || file.memory == Memory::Apart)
-        }
+        Direction::Read => !short || !crowded || file.memory == Memory::Apart,
+        Direction::Write => !short && (crowded || file.memory == Memory::Apart),
     };
     let wanted = match planning.hints.common_windows {
         Switch::Automatic => pays,
@@ -351,6 +349,9 @@ mod tests {
         };
         use Direction::{Read, Write};
         assert!(chosen(Read, 4, Memory::Processes, (4, 4096)));
+        assert!(!chosen(Read, 4, Memory::Processes, (8, 4096)));
+        assert!(chosen(Read, 4, Memory::Apart, (8, 4096)));
+        assert!(chosen(Read, 64, Memory::Processes, (8, 4096)));
         assert!(!chosen(Read, 4, Memory::Processes, (4, 0)));
         assert!(!chosen(Write, 64, Memory::Processes, (4, 4096)));
         assert!(chosen(Write, 64, Memory::Processes, (8, 4096)));
