@@ -121,8 +121,8 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Waits for all that the kernel has been asked for; what is still in the ring is forgotten with
-    /// it.
+    /// Waits for all that the kernel has been asked for; what is still in the ring is forgotten
+    /// with it.
     fn give_up(&mut self, ring: &mut IoUring) -> bool {
         let unsent = ring.submission().len();
         while self.answered + unsent < self.asked {
