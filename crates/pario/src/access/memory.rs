@@ -136,19 +136,37 @@ impl Buffer {
 
     /// Copies the data at some positions to their places in a window of the file.
     pub(crate) fn fill(&self, window: &mut FileWindow<'_>, parcel: Parcel<'_>) {
-        let span = Span::of_mut(window.bytes).based_at(window.offset.cast_signed());
-        let (layout, data) = parcel.access.place(parcel.positions.start);
-        let target = Side { span: &span, layout, position: data };
         // SAFETY: rules 1 and 2 of this module; the window is borrowed exclusively.
-        unsafe { copy(target, self.side(parcel.positions.start), parcel.len()) }
+        unsafe { self.copy_to(&Span::of_mut(window.bytes), window.offset, &parcel) }
     }
 
     /// Copies from a window of the file to the data at some positions.
     pub(crate) fn take(&self, window: &FileWindow<'_>, parcel: Parcel<'_>) {
-        let span = Span::of(window.bytes).based_at(window.offset.cast_signed());
+        // SAFETY: rules 1 and 2 of this module; the window is borrowed.
+        unsafe { self.copy_from(&Span::of(window.bytes), window.offset, &parcel) }
+    }
+
+    /// Copies the data of a parcel to its place in memory that begins at a file offset.
+    ///
+    /// # Safety
+    /// As `copy`, for the bytes of the parcel on both sides.
+    unsafe fn copy_to(&self, window: &Span, offset: u64, parcel: &Parcel<'_>) {
+        let span = window.based_at(offset.cast_signed());
+        let (layout, data) = parcel.access.place(parcel.positions.start);
+        let target = Side { span: &span, layout, position: data };
+        // SAFETY: passed on from the caller.
+        unsafe { copy(target, self.side(parcel.positions.start), parcel.len()) }
+    }
+
+    /// Copies the data of a parcel from its place in such memory.
+    ///
+    /// # Safety
+    /// As `copy`, for the bytes of the parcel on both sides.
+    unsafe fn copy_from(&self, window: &Span, offset: u64, parcel: &Parcel<'_>) {
+        let span = window.based_at(offset.cast_signed());
         let (layout, data) = parcel.access.place(parcel.positions.start);
         let source = Side { span: &span, layout, position: data };
-        // SAFETY: rules 1 and 2 of this module; the window is borrowed.
+        // SAFETY: passed on from the caller.
         unsafe { copy(self.side(parcel.positions.start), source, parcel.len()) }
     }
 

@@ -173,20 +173,6 @@ mod tests {
     use crate::hints::Hints;
     use crate::plan::FileFacts;
 
-    fn facts(ranks: usize) -> FileFacts {
-        FileFacts {
-            nodes: vec![0; ranks],
-            memory: crate::plan::Memory::Shared,
-            common_window_bytes: 0,
-            cores: 2,
-            block_bytes: 4096,
-            in_memory: true,
-            range_locks: true,
-            readable: true,
-            unique_open: false,
-        }
-    }
-
     /// Ranks with pieces of `piece` bytes dealt out in turn, `gap` unused bytes after each turn.
     fn cyclic(ranks: u64, piece: u64, turns: u64, gap: u64) -> Vec<Summary> {
         let period = ranks * piece + gap;
@@ -200,7 +186,7 @@ mod tests {
     }
 
     fn chosen(requests: &[Summary], collective: bool, hints: &Hints) -> Strategy {
-        let file = facts(if collective { requests.len() } else { 4 });
+        let file = FileFacts::of_threads(if collective { requests.len() } else { 4 });
         let (direction, atomic, undisturbed) = (Direction::Write, false, collective);
         let planning =
             Planning { direction, requests, collective, atomic, undisturbed, hints, file: &file };
@@ -223,7 +209,7 @@ mod tests {
         let hints = Hints::default();
         let chosen = |piece: u64, memory: Memory, in_memory: bool| {
             let requests = &cyclic(16, piece, 100, 0)[..];
-            let file = &FileFacts { memory, in_memory, ..facts(16) };
+            let file = &FileFacts { memory, in_memory, ..FileFacts::of_threads(16) };
             let (collective, atomic, undisturbed) = (true, false, true);
             let (direction, hints) = (Direction::Read, &hints);
             choose(&Planning { direction, requests, collective, atomic, undisturbed, hints, file })
@@ -264,11 +250,11 @@ mod tests {
             })
             .0
         };
-        let unique = FileFacts { unique_open: true, ..facts(1) };
-        assert_eq!(chosen(&facts(1), &hints), Strategy::List);
+        let unique = FileFacts { unique_open: true, ..FileFacts::of_threads(1) };
+        assert_eq!(chosen(&FileFacts::of_threads(1), &hints), Strategy::List);
         assert_eq!(chosen(&unique, &hints), Strategy::Sieve);
         let enabled = Hints { sieve_write: Switch::Enable, ..Hints::default() };
-        assert_eq!(chosen(&facts(1), &enabled), Strategy::Sieve);
+        assert_eq!(chosen(&FileFacts::of_threads(1), &enabled), Strategy::Sieve);
     }
 
     #[test]

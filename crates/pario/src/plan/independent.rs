@@ -101,17 +101,7 @@ mod tests {
     use crate::plan::{FileFacts, Summary};
 
     fn lock_of_a_write(hints: &Hints) -> LockRule {
-        let file = FileFacts {
-            nodes: vec![0; 2],
-            memory: crate::plan::Memory::Shared,
-            common_window_bytes: 0,
-            cores: 2,
-            block_bytes: 4096,
-            in_memory: true,
-            range_locks: true,
-            readable: true,
-            unique_open: false,
-        };
+        let file = FileFacts::of_threads(2);
         let requests = [Summary { reach: 0..100, len: 10, piece_bytes: 1, sorted: true }];
         let direction = Direction::Write;
         let planning = Planning {

@@ -86,6 +86,24 @@ pub(crate) struct FileFacts {
     pub(crate) unique_open: bool,
 }
 
+#[cfg(test)]
+impl FileFacts {
+    /// Those of a file of ranks that are threads, as tests change them.
+    fn of_threads(ranks: usize) -> FileFacts {
+        FileFacts {
+            nodes: vec![0; ranks],
+            memory: Memory::Shared,
+            common_window_bytes: 0,
+            cores: 2,
+            block_bytes: 4096,
+            in_memory: true,
+            range_locks: true,
+            readable: true,
+            unique_open: false,
+        }
+    }
+}
+
 /// Everything a planner looks at.
 pub(crate) struct Planning<'a> {
     pub(crate) direction: Direction,

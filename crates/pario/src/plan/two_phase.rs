@@ -302,17 +302,7 @@ mod tests {
     use crate::plan::{Direction, Summary};
 
     fn plan(nodes: Vec<u32>, reach: Range<u64>, hints: &Hints) -> Shuffled {
-        let file = FileFacts {
-            nodes,
-            memory: Memory::Apart,
-            common_window_bytes: 0,
-            cores: 2,
-            block_bytes: 4096,
-            in_memory: true,
-            range_locks: true,
-            readable: true,
-            unique_open: false,
-        };
+        let file = FileFacts { nodes, memory: Memory::Apart, ..FileFacts::of_threads(0) };
         let len = reach.end - reach.start;
         let requests = [Summary { reach, len, piece_bytes: 4, sorted: true }];
         two_phase(&Planning {
@@ -329,17 +319,8 @@ mod tests {
     #[test]
     fn windows_are_common_where_that_pays() {
         let chosen = |direction, piece_bytes, memory, (ranks, common_window_bytes)| {
-            let file = &FileFacts {
-                nodes: vec![0; ranks],
-                memory,
-                common_window_bytes,
-                cores: 2,
-                block_bytes: 4096,
-                in_memory: true,
-                range_locks: true,
-                readable: true,
-                unique_open: false,
-            };
+            let threads = FileFacts::of_threads(ranks);
+            let file = &FileFacts { memory, common_window_bytes, ..threads };
             let requests = &[Summary { reach: 0..4096, len: 4096, piece_bytes, sorted: true }];
             let (collective, atomic, undisturbed) = (true, false, true);
             let hints = &Hints::default();

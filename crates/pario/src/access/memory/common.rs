@@ -5,7 +5,7 @@
 //! that it is done; no byte is in the parcels of two ranks, or none is written. When all have said
 //! so, the window is the aggregator's alone again.
 
-use super::{Buffer, Parcel, Side, copy};
+use super::{Buffer, Parcel};
 use crate::comm::CommonMemory;
 use crate::datatype::copy::Span;
 use crate::number::wide;
@@ -42,19 +42,13 @@ pub(crate) fn common_window_bytes(memory: &CommonMemory) -> u64 {
 impl Buffer {
     /// Copies the data of this rank's parcel to its place in a window that begins at a file offset.
     pub(crate) fn fill_common(&self, window: &CommonWindow, offset: u64, parcel: &Parcel<'_>) {
-        let span = window.span.based_at(offset.cast_signed());
-        let (layout, data) = parcel.access.place(parcel.positions.start);
-        let target = Side { span: &span, layout, position: data };
         // SAFETY: rules 1 to 3.
-        unsafe { copy(target, self.side(parcel.positions.start), parcel.len()) }
+        unsafe { self.copy_to(&window.span, offset, parcel) }
     }
 
     /// Copies the data of this rank's parcel from its place in such a window.
     pub(crate) fn take_common(&self, window: &CommonWindow, offset: u64, parcel: &Parcel<'_>) {
-        let span = window.span.based_at(offset.cast_signed());
-        let (layout, data) = parcel.access.place(parcel.positions.start);
-        let source = Side { span: &span, layout, position: data };
         // SAFETY: rules 1 to 3.
-        unsafe { copy(self.side(parcel.positions.start), source, parcel.len()) }
+        unsafe { self.copy_from(&window.span, offset, parcel) }
     }
 }
