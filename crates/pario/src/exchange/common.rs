@@ -19,8 +19,7 @@ use crate::access::memory::{COMMON_WINDOWS, CommonWindow, Parcel};
 use crate::comm::Lane;
 use crate::error::Result;
 
-/// The windows of an aggregator, in the order in which rounds take them; none if this rank does not
-/// have its memory.
+/// The windows of an aggregator, in the order in which rounds take them.
 pub(super) fn windows(job: &Job<'_>, aggregator: u32) -> Vec<CommonWindow> {
     let memory = job.communicator.common_memory();
     let window = |round| CommonWindow::of(memory?, aggregator, round);
@@ -112,7 +111,7 @@ impl<'a> Shuffle<'a> {
         let mut said = end.to_le_bytes().to_vec();
         said.push(state(failed));
         for &rank in &ranks {
-            if rank != self.job.communicator.rank() {
+            if !self.is_own(rank) {
                 self.send(rank, Lane::Data, said.clone())?;
                 self.lent.0.entry(rank).or_default().push_back(round);
             }
@@ -177,11 +176,15 @@ impl<'a> Shuffle<'a> {
     /// Copies the bytes of this rank's parcel to or from a window.
     fn copy(&mut self, round: u64, aggregator: u32, parcel: &Parcel<'_>, copying: Copying) {
         let Job { communicator, buffer, refused, .. } = self.job;
+        if refused.is_some() {
+            return;
+        }
         let domain = self.shuffled.domain_of(aggregator);
-        let window = communicator
-            .common_memory()
-            .and_then(|memory| CommonWindow::of(memory, aggregator, round));
-        let (Some(domain), Some(window), None) = (domain, window, refused) else { return };
+        let memory = communicator.common_memory();
+        let window = memory.and_then(|memory| CommonWindow::of(memory, aggregator, round));
+        let (Some(domain), Some(window)) = (domain, window) else {
+            unreachable!("all ranks have agreed that they have the aggregators' windows");
+        };
         let (began, offset) = (Instant::now(), self.shuffled.window(domain, round).start);
         match copying {
             Copying::ToWindow => buffer.fill_common(&window, offset, parcel),
