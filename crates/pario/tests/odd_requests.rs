@@ -196,6 +196,34 @@ fn reads_across_the_end_count_the_bytes_before_it() {
     }
 }
 
+/// Ranks that read the same short pieces want more bytes of a window than it has. There are many
+/// ranks for each processor, so that bytes are packed in common windows where there are such.
+#[test]
+fn many_ranks_read_the_same_short_pieces() {
+    let watchdog = Watchdog::new("odd_requests: the same pieces");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let ranks = u32::try_from(4 * cores).expect("not too many");
+    let contents: Vec<u8> = (0..5000u32).map(|offset| (offset % 251) as u8).collect();
+    let memory = Memory::new();
+    memory.put("f", &contents);
+    for threads in transports(ranks) {
+        watchdog.step(format!("{threads:?}"));
+        threads.run(|comm| {
+            let options = options(&memory).hint("pario_strategy", "two-phase");
+            let file = options.open(&*comm, "f").expect("opens");
+            // Ranks 0 and 1 have pieces in turn, and all others the same as rank 1.
+            file.set_view(&strided(0, comm.rank().min(1), 2, 4)).expect("a view");
+            let first = index(u64::from(comm.rank().min(1))) * 4;
+            let mut data = vec![0u8; 2500];
+            let status = file.read_all(0, &mut data).expect("reads");
+            assert_eq!(status.bytes, 2500);
+            let place = |byte: usize| byte / 4 * 8 + first + byte % 4;
+            assert!((0..2500).all(|byte| data[byte] == contents[place(byte)]));
+            file.close().expect("closes");
+        });
+    }
+}
+
 #[test]
 fn delete_on_close_leaves_nothing() {
     let scratch = Scratch::new();

@@ -33,9 +33,9 @@ use super::ring::{Control, Ring};
 const RINGS_BYTES: usize = 64 << 20;
 const RING_BYTES_MAX: usize = 64 << 10;
 const PAGE_BYTES: usize = 4096;
-/// Bytes for the windows of a rank. Larger ones leave the caches that the ranks fill them from;
-/// smaller ones make them wait for each other more often.
-const WINDOWS_BYTES: usize = 2 << 20;
+/// Bytes for the windows of a rank; only those of aggregators are ever touched. Larger ones leave
+/// the caches that the ranks fill them from; smaller ones make them wait for each other more often.
+const WINDOWS_BYTES: usize = 4 << 20;
 
 /// Where the parts of a segment are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

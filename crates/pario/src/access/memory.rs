@@ -14,21 +14,27 @@
 
 mod common;
 mod remote;
+mod turns;
 
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::access::Access;
-use crate::datatype::copy::{Side, Span, copy};
-use crate::datatype::layout::Layout;
+use crate::datatype::copy::{Side, Span, Stores, copy};
+use crate::datatype::layout::{Layout, PACKED};
 use crate::datatype::signature::{Form, Signature};
 use crate::datatype::{Datatype, Elementary};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 
-pub(crate) use common::{COMMON_WINDOWS, CommonWindow, common_window_bytes};
+pub(crate) use common::CommonWindow;
 pub(crate) use remote::RemoteBuffer;
+pub(crate) use turns::Turns;
+
+/// Reads of so many bytes and more go past the cache: their beginning would not stay there to the
+/// end.
+const STREAMED_BYTES_MIN: u64 = 1 << 20;
 
 /// Memory with data in it, whoever owns it.
 #[derive(Clone, Debug)]
@@ -120,18 +126,18 @@ impl Buffer {
 
     /// Copies the data at some positions to consecutive bytes.
     pub(crate) fn pack(&self, positions: &Range<u64>, target: &mut [u8]) {
-        let packed = packed(positions);
-        let target = Side { span: &Span::of_mut(target), layout: &packed, position: 0 };
+        let len = positions.end - positions.start;
+        let target = Side { span: Span::of_mut(target), layout: &PACKED, position: 0 };
         // SAFETY: rules 1 and 2 of this module; `target` is borrowed exclusively.
-        unsafe { copy(target, self.side(positions.start), positions.end - positions.start) }
+        unsafe { copy(target, self.side(positions.start), len, Stores::Cached) }
     }
 
     /// Copies consecutive bytes to the data at some positions.
     pub(crate) fn unpack(&self, positions: &Range<u64>, source: &[u8]) {
-        let packed = packed(positions);
-        let source = Side { span: &Span::of(source), layout: &packed, position: 0 };
+        let len = positions.end - positions.start;
+        let source = Side { span: Span::of(source), layout: &PACKED, position: 0 };
         // SAFETY: rules 1 and 2 of this module; `source` is borrowed.
-        unsafe { copy(self.side(positions.start), source, positions.end - positions.start) }
+        unsafe { copy(self.side(positions.start), source, len, self.stores()) }
     }
 
     /// Copies the data at some positions to their places in a window of the file.
@@ -153,9 +159,9 @@ impl Buffer {
     unsafe fn copy_to(&self, window: &Span, offset: u64, parcel: &Parcel<'_>) {
         let span = window.based_at(offset.cast_signed());
         let (layout, data) = parcel.access.place(parcel.positions.start);
-        let target = Side { span: &span, layout, position: data };
+        let target = Side { span, layout, position: data };
         // SAFETY: passed on from the caller.
-        unsafe { copy(target, self.side(parcel.positions.start), parcel.len()) }
+        unsafe { copy(target, self.side(parcel.positions.start), parcel.len(), Stores::Cached) }
     }
 
     /// Copies the data of a parcel from its place in such memory.
@@ -165,20 +171,22 @@ impl Buffer {
     unsafe fn copy_from(&self, window: &Span, offset: u64, parcel: &Parcel<'_>) {
         let span = window.based_at(offset.cast_signed());
         let (layout, data) = parcel.access.place(parcel.positions.start);
-        let source = Side { span: &span, layout, position: data };
+        let source = Side { span, layout, position: data };
         // SAFETY: passed on from the caller.
-        unsafe { copy(self.side(parcel.positions.start), source, parcel.len()) }
+        unsafe { copy(self.side(parcel.positions.start), source, parcel.len(), self.stores()) }
+    }
+
+    /// How this buffer is written.
+    fn stores(&self) -> Stores {
+        match self.len() >= STREAMED_BYTES_MIN {
+            true => Stores::Streamed,
+            false => Stores::Cached,
+        }
     }
 
     fn side(&self, position: u64) -> Side<'_> {
-        Side { span: &self.span, layout: &self.layout, position }
+        Side { span: self.span.clone(), layout: &self.layout, position }
     }
-}
-
-/// Positions as a packed stream that begins at the first of them.
-fn packed(positions: &Range<u64>) -> Layout {
-    // The length fits, since the positions are those of a layout.
-    Layout::block(0, positions.end - positions.start).unwrap_or_else(|_| Layout::empty())
 }
 
 /// Some bytes of the file in memory.
@@ -186,30 +194,6 @@ pub(crate) struct FileWindow<'a> {
     /// File offset of the first byte.
     pub(crate) offset: u64,
     pub(crate) bytes: &'a mut [u8],
-}
-
-impl FileWindow<'_> {
-    /// Places consecutive bytes of a parcel in the window.
-    pub(crate) fn unpack(&mut self, parcel: Parcel<'_>, source: &[u8]) {
-        let whole = packed(&(0..wide(source.len())));
-        let span = Span::of_mut(self.bytes).based_at(self.offset.cast_signed());
-        let (layout, data) = parcel.access.place(parcel.positions.start);
-        let target = Side { span: &span, layout, position: data };
-        let source = Side { span: &Span::of(source), layout: &whole, position: 0 };
-        // SAFETY: window and source are borrowed for this call, the window exclusively.
-        unsafe { copy(target, source, parcel.len()) }
-    }
-
-    /// Takes the bytes of a parcel out of the window, one after the other.
-    pub(crate) fn pack(&self, parcel: Parcel<'_>, target: &mut [u8]) {
-        let whole = packed(&(0..wide(target.len())));
-        let span = Span::of(self.bytes).based_at(self.offset.cast_signed());
-        let (layout, data) = parcel.access.place(parcel.positions.start);
-        let source = Side { span: &span, layout, position: data };
-        let target = Side { span: &Span::of_mut(target), layout: &whole, position: 0 };
-        // SAFETY: window and target are borrowed for this call, the target exclusively.
-        unsafe { copy(target, source, parcel.len()) }
-    }
 }
 
 /// Some positions of one rank's request, with where they lie in the file.
@@ -310,7 +294,8 @@ pub struct Target<'a> {
 }
 
 fn plain<T: Elementary>(span: Span, len: usize) -> Buffer {
-    let layout = packed(&(0..wide(len * size_of::<T>())));
+    // The length fits, since it is that of a slice.
+    let layout = Layout::block(0, wide(len * size_of::<T>())).unwrap_or_else(|_| Layout::empty());
     Buffer { span, layout, signature: Signature::element(T::ELEMENT).repeated(wide(len)) }
 }
 

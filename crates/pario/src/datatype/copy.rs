@@ -4,12 +4,15 @@
 //! (or contiguous) with one block length, and copies it with a loop specialised for that length.
 //!
 //! Cost: one pass over the bytes; per block one load and one store for blocks of 1, 2, 4, 8 and
-//! 16 bytes, a few for the other common sizes up to 64, a `memcpy` for larger ones.
+//! 16 bytes, a few for the other common sizes up to 64, a `memcpy` for larger ones. Bytes that are
+//! not wanted in the cache go past it (`stream`), where the target is contiguous.
 //!
 //! Unsafe: memory is named by raw spans, because a rank's buffer may be read by other threads
 //! and MPI buffers may lie on both sides of their origin. A [`Span`] carries its bounds, and each
 //! stretch is checked against them before a byte is touched.
 #![allow(unsafe_code)]
+
+mod stream;
 
 use std::ops::Range;
 use std::ptr;
@@ -71,6 +74,11 @@ impl Span {
         self.origin.expose_provenance()
     }
 
+    /// Whether all these offsets are inside this memory.
+    pub(crate) fn reaches(&self, offsets: Range<i64>) -> bool {
+        self.reach.start <= offsets.start && offsets.end <= self.reach.end
+    }
+
     /// Whether a layout stays inside this memory.
     pub(crate) fn holds(&self, layout: &Layout) -> bool {
         layout.is_empty() || layout.lower() >= self.reach.start && layout.upper() <= self.reach.end
@@ -129,11 +137,19 @@ impl Span {
 }
 
 /// One side of a copy: where the data bytes from `position` on lie in a span.
-#[derive(Clone, Copy)]
 pub(crate) struct Side<'a> {
-    pub(crate) span: &'a Span,
+    pub(crate) span: Span,
     pub(crate) layout: &'a Layout,
     pub(crate) position: u64,
+}
+
+/// Whether copied bytes stay in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stores {
+    Cached,
+    /// The target is too long for the cache: what is stored there would only drive out the source,
+    /// and its old contents would be loaded first.
+    Streamed,
 }
 
 /// Copies `len` data bytes from one layout to another.
@@ -144,67 +160,138 @@ pub(crate) struct Side<'a> {
 ///
 /// # Panics
 /// If a layout leaves its span.
-pub(crate) unsafe fn copy(target: Side<'_>, source: Side<'_>, len: u64) {
-    let mut to = Cursor::new(target.layout, target.position..target.position + len);
-    let mut from = Cursor::new(source.layout, source.position..source.position + len);
-    while let (Some(to_chunk), Some(from_chunk)) = (to.chunk(), from.chunk()) {
-        // SAFETY: passed on from the caller.
-        if unsafe { copy_list((&mut to, target.span), (&mut from, source.span)) } {
-            continue;
+pub(crate) unsafe fn copy(target: Side<'_>, source: Side<'_>, len: u64, stores: Stores) {
+    // SAFETY: passed on from the caller.
+    unsafe { Copying::new(target, source, len, stores) }.step(u64::MAX);
+}
+
+/// A copy that is made step by step, so that several can take turns.
+pub(crate) struct Copying<'a> {
+    to: Cursor<'a>,
+    from: Cursor<'a>,
+    to_span: Span,
+    from_span: Span,
+    stores: Stores,
+}
+
+impl<'a> Copying<'a> {
+    /// # Safety
+    /// As [`copy`], for as long as it lives.
+    pub(crate) unsafe fn new(
+        target: Side<'a>,
+        source: Side<'a>,
+        len: u64,
+        stores: Stores,
+    ) -> Copying<'a> {
+        Copying {
+            to: Cursor::new(target.layout, target.position..target.position + len),
+            from: Cursor::new(source.layout, source.position..source.position + len),
+            to_span: target.span,
+            from_span: source.span,
+            stores,
         }
-        let (to_chunk, from_chunk) = in_step(to_chunk, from_chunk);
-        let to_start = target.span.checked(to_chunk);
-        let from_start = source.span.checked(from_chunk);
-        // SAFETY: both chunks lie inside their spans (`checked`); the caller answers for the
-        // spans being alive, unshared and apart.
-        unsafe { copy_blocks(to_start, from_start, Stretch::new(to_chunk, from_chunk)) };
-        to.advance(to_chunk.bytes());
-        from.advance(from_chunk.bytes());
+    }
+
+    /// Copies about so many of the bytes that are left, or all; whether there are more.
+    ///
+    /// # Panics
+    /// As [`copy`].
+    pub(crate) fn step(&mut self, bytes: u64) -> bool {
+        let mut left = bytes;
+        while let (Some(to_chunk), Some(from_chunk)) = (self.to.chunk(), self.from.chunk()) {
+            if left == 0 {
+                return true;
+            }
+            // SAFETY: `new`'s caller has promised.
+            let listed = unsafe { self.copy_list(left) };
+            if listed > 0 {
+                left = left.saturating_sub(listed);
+                continue;
+            }
+            let limit = match self.stores {
+                Stores::Cached => left,
+                Stores::Streamed => stream::to_line_end(self.to_span.checked(to_chunk), left),
+            };
+            let (to_chunk, from_chunk) = in_step(to_chunk, from_chunk, limit);
+            let to_start = self.to_span.checked(to_chunk);
+            let from_start = self.from_span.checked(from_chunk);
+            let stretch = Stretch::new(to_chunk, from_chunk);
+            // SAFETY: both chunks lie inside their spans (`checked`); `new`'s caller answers for
+            // the spans being alive, unshared and apart.
+            unsafe {
+                match self.stores {
+                    Stores::Cached => copy_blocks(to_start, from_start, stretch),
+                    Stores::Streamed => stream::copy_blocks(to_start, from_start, stretch),
+                }
+            }
+            self.to.advance(to_chunk.bytes());
+            self.from.advance(from_chunk.bytes());
+            left = left.saturating_sub(to_chunk.bytes());
+        }
+        false
+    }
+
+    /// Copies blocks of a list to or from one contiguous stretch, where both cursors are at such;
+    /// returns how many bytes it has copied.
+    ///
+    /// # Safety
+    /// As [`copy`].
+    ///
+    /// # Panics
+    /// As [`copy`].
+    unsafe fn copy_list(&mut self, limit: u64) -> u64 {
+        let stretch = |cursor: &Cursor<'_>| cursor.chunk().filter(|chunk| chunk.count == 1);
+        let (mut blocks, mut bytes) = (0, 0);
+        if let (Some(list), Some(stretch)) = (self.to.list(), stretch(&self.from)) {
+            let start = self.from_span.checked(stretch);
+            for (offset, len) in list.blocks() {
+                if bytes + len > stretch.len || bytes >= limit {
+                    break;
+                }
+                let place = self.to_span.checked(Chunk { offset, len, stride: 0, count: 1 });
+                // SAFETY: both sides lie inside their spans; the caller answers for the rest.
+                unsafe { copy_block(place, start.wrapping_add(narrow(bytes)), narrow(len)) };
+                (blocks, bytes) = (blocks + 1, bytes + len);
+            }
+            self.to.advance_in_list(blocks, bytes);
+            self.from.advance(bytes);
+        } else if let (Some(stretch), Some(list)) = (stretch(&self.to), self.from.list()) {
+            let start = self.to_span.checked(stretch);
+            let mut stage = match self.stores {
+                Stores::Cached => None,
+                Stores::Streamed => Some(stream::Stage::new(start)),
+            };
+            for (offset, len) in list.blocks() {
+                if bytes + len > stretch.len || bytes >= limit {
+                    break;
+                }
+                let place = self.from_span.checked(Chunk { offset, len, stride: 0, count: 1 });
+                // SAFETY: as above.
+                unsafe {
+                    match &mut stage {
+                        None => copy_block(start.wrapping_add(narrow(bytes)), place, narrow(len)),
+                        Some(stage) => stage.block(place, narrow(len)),
+                    }
+                }
+                (blocks, bytes) = (blocks + 1, bytes + len);
+            }
+            if let Some(stage) = stage {
+                // SAFETY: all blocks were found to fit in the stretch.
+                unsafe { stage.finish() };
+            }
+            self.from.advance_in_list(blocks, bytes);
+            self.to.advance(bytes);
+        }
+        bytes
     }
 }
 
-/// Copies blocks of a list to or from one contiguous stretch, where both cursors are at such;
-/// whether it has copied anything.
-///
-/// # Safety
-/// As [`copy`].
-///
-/// # Panics
-/// As [`copy`].
-unsafe fn copy_list(
-    (to, to_span): (&mut Cursor<'_>, &Span),
-    (from, from_span): (&mut Cursor<'_>, &Span),
-) -> bool {
-    let stretch = |cursor: &Cursor<'_>| cursor.chunk().filter(|chunk| chunk.count == 1);
-    let (mut blocks, mut bytes) = (0, 0);
-    if let (Some(list), Some(stretch)) = (to.list(), stretch(from)) {
-        let start = from_span.checked(stretch);
-        for (offset, len) in list.blocks() {
-            if bytes + len > stretch.len {
-                break;
-            }
-            let place = to_span.checked(Chunk { offset, len, stride: 0, count: 1 });
-            // SAFETY: both sides lie inside their spans; the caller answers for the rest.
-            unsafe { copy_block(place, start.wrapping_add(narrow(bytes)), narrow(len)) };
-            (blocks, bytes) = (blocks + 1, bytes + len);
+impl Drop for Copying<'_> {
+    fn drop(&mut self) {
+        if self.stores == Stores::Streamed {
+            stream::finish();
         }
-        to.advance_in_list(blocks, bytes);
-        from.advance(bytes);
-    } else if let (Some(stretch), Some(list)) = (stretch(to), from.list()) {
-        let start = to_span.checked(stretch);
-        for (offset, len) in list.blocks() {
-            if bytes + len > stretch.len {
-                break;
-            }
-            let place = from_span.checked(Chunk { offset, len, stride: 0, count: 1 });
-            // SAFETY: as above.
-            unsafe { copy_block(start.wrapping_add(narrow(bytes)), place, narrow(len)) };
-            (blocks, bytes) = (blocks + 1, bytes + len);
-        }
-        from.advance_in_list(blocks, bytes);
-        to.advance(bytes);
     }
-    blocks > 0
 }
 
 /// Copies one block; those of one cache line are common.
@@ -231,17 +318,18 @@ pub(crate) fn copy_slices(
     len: u64,
 ) {
     let (to, from) = (Span::of_mut(target), Span::of(source));
-    let target = Side { span: &to, layout: target_layout, position: target_position };
-    let source = Side { span: &from, layout: source_layout, position: source_position };
+    let target = Side { span: to, layout: target_layout, position: target_position };
+    let source = Side { span: from, layout: source_layout, position: source_position };
     // SAFETY: the slices are borrowed for this call, one of them exclusively.
-    unsafe { copy(target, source, len) }
+    unsafe { copy(target, source, len, Stores::Cached) }
 }
 
-/// Cuts two chunks to the same number of blocks of the same length.
-fn in_step(one: Chunk, two: Chunk) -> (Chunk, Chunk) {
+/// Cuts two chunks to the same number of blocks of the same length, about `limit` bytes or less.
+fn in_step(one: Chunk, two: Chunk, limit: u64) -> (Chunk, Chunk) {
     let len = one.len.min(two.len);
     let is_single = |chunk: Chunk| chunk.len == len && chunk.count == 1;
     if is_single(one) || is_single(two) {
+        let len = len.min(limit);
         let block = |chunk: Chunk| Chunk { len, stride: 0, count: 1, ..chunk };
         return (block(one), block(two));
     }
@@ -251,7 +339,7 @@ fn in_step(one: Chunk, two: Chunk) -> (Chunk, Chunk) {
         false => Chunk { len, stride: len.cast_signed(), count: chunk.len / len, ..chunk },
     };
     let (one, two) = (split(one), split(two));
-    let count = one.count.min(two.count);
+    let count = one.count.min(two.count).min(limit.div_ceil(len));
     (Chunk { count, ..one }, Chunk { count, ..two })
 }
 
@@ -353,6 +441,30 @@ mod tests {
         }
     }
 
+    /// All ways to copy: at once and in short steps, through the cache and past it.
+    fn in_all_ways(
+        (target_layout, source_layout): (&Layout, &Layout),
+        source: &[u8],
+        range: Range<u64>,
+        check: impl Fn(&[u8]),
+    ) {
+        let mut target = vec![0; source.len()];
+        for stores in [Stores::Cached, Stores::Streamed] {
+            for step in [u64::MAX, 100] {
+                target.fill(0);
+                let side = |span, layout| Side { span, layout, position: range.start };
+                let to = side(Span::of_mut(&mut target), target_layout);
+                let from = side(Span::of(source), source_layout);
+                // SAFETY: both slices are borrowed by this function.
+                let mut copying =
+                    unsafe { Copying::new(to, from, range.end - range.start, stores) };
+                while copying.step(step) {}
+                drop(copying);
+                check(&target);
+            }
+        }
+    }
+
     fn strided(len: u64, count: u64, gap: i64) -> Layout {
         Layout::block(3, len).unwrap().repeated(count, len.cast_signed() + gap).unwrap()
     }
@@ -370,11 +482,9 @@ mod tests {
         for one in &layouts {
             for two in &layouts {
                 for range in [0..SIZE, 1..SIZE - 1, 7..500, 333..334] {
-                    let (mut fast, mut slow) = (vec![0; 8192], vec![0; 8192]);
-                    let len = range.end - range.start;
-                    copy_slices((&mut fast, one, range.start), (&source, two, range.start), len);
-                    copy_bytewise((&mut slow, one), (&source, two), range);
-                    assert_eq!(fast, slow);
+                    let mut slow = vec![0; 8192];
+                    copy_bytewise((&mut slow, one), (&source, two), range.clone());
+                    in_all_ways((one, two), &source, range, |fast| assert!(fast == slow));
                 }
             }
         }
@@ -402,17 +512,35 @@ mod tests {
                 .repeated(3, 300)
                 .unwrap(),
             list(&[3, 5, 90, 30]).repeated(3, 500).unwrap(),
+            list(&[7, 300, 5, 64, 256, 1]),
         ];
         let source: Vec<u8> = (0..4096u32).map(|index| (index * 31 % 251) as u8).collect();
         for (one, two) in layouts.iter().flat_map(|one| layouts.iter().map(move |two| (one, two))) {
             let size = one.size().min(two.size());
             for start in 0..size {
                 for end in [start + 1, start + 64, start + 65, size].map(|end| end.min(size)) {
-                    let (mut fast, mut slow) = (vec![0; 4096], vec![0; 4096]);
-                    copy_slices((&mut fast, one, start), (&source, two, start), end - start);
+                    let mut slow = vec![0; 4096];
                     copy_bytewise((&mut slow, one), (&source, two), start..end);
-                    assert_eq!(fast, slow, "{one:?} {two:?} {start}..{end}");
+                    in_all_ways((one, two), &source, start..end, |fast| {
+                        assert!(fast == slow, "{one:?} {two:?} {start}..{end}");
+                    });
                 }
+            }
+        }
+    }
+
+    /// More blocks than are put together at a time, to targets that begin anywhere in a line.
+    #[test]
+    fn streams_agree_with_the_safe_twin() {
+        let source: Vec<u8> = (0..40_000u32).map(|index| (index * 31 % 251) as u8).collect();
+        for len in [1, 4, 12, 63, 64, 65, 255, 256, 300] {
+            let size = 9000 / len * len;
+            let from = strided(len, size / len, 1 + (len % 7).cast_signed());
+            for start in [0, 1, 16, 63] {
+                let to = Layout::block(start, size).unwrap();
+                let mut slow = vec![0; 40_000];
+                copy_bytewise((&mut slow, &to), (&source, &from), 0..size);
+                in_all_ways((&to, &from), &source, 0..size, |fast| assert!(fast == slow));
             }
         }
     }

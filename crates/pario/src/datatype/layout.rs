@@ -33,6 +33,10 @@ pub(crate) struct Layout {
     pub(super) node: Node,
 }
 
+/// Bytes one after the other, as many as there may be: data that is packed.
+pub(crate) static PACKED: Layout =
+    Layout { origin: 0, node: Node::Block(i64::MAX.cast_unsigned()) };
+
 /// A layout whose first data byte is at offset 0.
 #[derive(Clone, Debug)]
 pub(super) enum Node {

@@ -1,11 +1,16 @@
 //! Rounds in which ranks place and take their bytes in the aggregators' windows by themselves.
 //!
-//! The windows are in memory that the processes of a node have in common, two for each aggregator.
+//! The windows are in memory that the processes of a node have in common, one or two for each
+//! aggregator.
 //! A write: the aggregator says that a window is open, each rank that has bytes in it places them
 //! there and says so, and the aggregator stores them; the other window is filled meanwhile. A read:
 //! the aggregator fetches a window and says how far the file goes, and each rank takes its bytes
 //! and says so. What is said is some bytes, whose last one tells whether its sender goes on or has
 //! given up.
+//!
+//! Short pieces of many ranks lie in the same cache lines, and all ranks would load every line. So
+//! they are packed: the aggregator has a window of its own, and what it has in common with others
+//! is each rank's bytes of that window, one after the other (`Shuffled::packs_common`).
 //!
 //! Cost: each byte is copied once, by the rank whose it is, besides the storage access; two short
 //! messages for each rank in each window.
@@ -15,15 +20,82 @@ use std::time::Instant;
 
 use super::Job;
 use super::shuffle::{GAVE_UP, GOES_ON, Shuffle, malformed};
-use crate::access::memory::{COMMON_WINDOWS, CommonWindow, Parcel};
+use crate::access::memory::{CommonWindow, Parcel, Turns};
 use crate::comm::Lane;
 use crate::error::Result;
+use crate::number::narrow;
 
 /// The windows of an aggregator, in the order in which rounds take them.
-pub(super) fn windows(job: &Job<'_>, aggregator: u32) -> Vec<CommonWindow> {
+pub(super) fn windows(job: &Job<'_>, aggregator: u32, count: u64) -> Vec<CommonWindow> {
     let memory = job.communicator.common_memory();
-    let window = |round| CommonWindow::of(memory?, aggregator, round);
-    (0..COMMON_WINDOWS).map_while(window).collect()
+    let window = |round| CommonWindow::of(memory?, aggregator, (round, count));
+    (0..count).map_while(window).collect()
+}
+
+/// Where the bytes of a rank begin in a common window, if they are not at their places in the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    InPlace,
+    At(u64),
+}
+
+impl Begin {
+    /// Parcels one after the other, or in place if there is not room for all: what is read by
+    /// several ranks may be more than the window.
+    fn of_all(parcels: &[Parcel<'_>], packed: bool, room: u64) -> Vec<Begin> {
+        let total: u64 = parcels.iter().map(Parcel::len).sum();
+        let mut at = 0;
+        let begin = |parcel: &Parcel<'_>| match packed && total <= room {
+            true => {
+                at += parcel.len();
+                Begin::At(at - parcel.len())
+            }
+            false => Begin::InPlace,
+        };
+        parcels.iter().map(begin).collect()
+    }
+
+    fn to_wire(self) -> u64 {
+        match self {
+            Begin::InPlace => u64::MAX,
+            Begin::At(first) => first,
+        }
+    }
+
+    fn from_wire(wire: u64) -> Begin {
+        if wire == u64::MAX { Begin::InPlace } else { Begin::At(wire) }
+    }
+}
+
+/// What an aggregator says of a window.
+struct Said {
+    /// Where the file ends, or later.
+    end: u64,
+    begin: Begin,
+    gave_up: bool,
+}
+
+impl Said {
+    fn to_wire(&self) -> Vec<u8> {
+        let mut wire = self.end.to_le_bytes().to_vec();
+        wire.extend(self.begin.to_wire().to_le_bytes());
+        wire.push(if self.gave_up { GAVE_UP } else { GOES_ON });
+        wire
+    }
+
+    fn from_wire(wire: &[u8]) -> Result<Said> {
+        let (&state, numbers) = wire.split_last().ok_or_else(malformed)?;
+        let (numbers, rest) = numbers.as_chunks::<8>();
+        let &[end, begin] = numbers else { return Err(malformed()) };
+        match rest.is_empty() {
+            true => Ok(Said {
+                end: u64::from_le_bytes(end),
+                begin: Begin::from_wire(u64::from_le_bytes(begin)),
+                gave_up: state != GOES_ON,
+            }),
+            false => Err(malformed()),
+        }
+    }
 }
 
 /// The rounds whose window a rank has not let go of yet, by rank.
@@ -33,12 +105,13 @@ pub(super) struct Lent(HashMap<u32, VecDeque<u64>>);
 impl<'a> Shuffle<'a> {
     /// Write, as an aggregator: opens the windows of the first rounds.
     pub(super) fn open_first(&mut self) -> Result<()> {
-        (0..COMMON_WINDOWS).try_for_each(|round| self.open_common(round))
+        (0..self.shuffled.common_windows()).try_for_each(|round| self.open_common(round))
     }
 
     /// Write, as an aggregator: prepares the window of a round, and says that it is open.
     fn open_common(&mut self, round: u64) -> Result<()> {
         let (ranks, parcels) = self.window_parcels(round);
+        let packed = self.shuffled.packs_common();
         let Some((domain, window)) = &mut self.window else { return Ok(()) };
         if parcels.is_empty() {
             return Ok(());
@@ -46,12 +119,17 @@ impl<'a> Shuffle<'a> {
         if self.gave_up {
             window.close();
         }
-        let start = self.shuffled.window(domain, round).start;
-        window.open_for_write(self.job, (round, start), &parcels, self.statistics);
-        let state = state(window.is_closed());
+        if !packed {
+            let start = self.shuffled.window(domain, round).start;
+            window.open_for_write(self.job, (round, start), &parcels, self.statistics);
+        }
         self.gave_up |= window.is_closed();
-        for rank in self.others(ranks) {
-            self.send(rank, Lane::Answer, vec![state])?;
+        let begins = Begin::of_all(&parcels, packed, u64::MAX);
+        for (rank, begin) in ranks.into_iter().zip(begins) {
+            if !self.is_own(rank) {
+                let said = Said { end: u64::MAX, begin, gave_up: self.gave_up };
+                self.send(rank, Lane::Answer, said.to_wire())?;
+            }
         }
         Ok(())
     }
@@ -59,13 +137,18 @@ impl<'a> Shuffle<'a> {
     /// Write, as a rank: places its bytes in the windows of a round.
     pub(super) async fn fill_own(&mut self, round: u64) -> Result<()> {
         for (aggregator, parcel) in self.common_parcels(round) {
+            let mut begin = Begin::InPlace;
             let is_own = self.is_own(aggregator);
+            if is_own && self.shuffled.packs_common() {
+                continue;
+            }
             if !is_own {
-                let open = self.receive(aggregator, Lane::Answer).await?;
-                self.gave_up |= open.last() != Some(&GOES_ON);
+                let said = Said::from_wire(&self.receive(aggregator, Lane::Answer).await?)?;
+                begin = said.begin;
+                self.gave_up |= said.gave_up;
             }
             if !self.gave_up {
-                self.copy(round, aggregator, &parcel, Copying::ToWindow);
+                self.copy((round, aggregator), (&parcel, begin), Copy::ToWindow)?;
             }
             if !is_own {
                 self.send(aggregator, Lane::Data, vec![state(self.gave_up)])?;
@@ -78,18 +161,49 @@ impl<'a> Shuffle<'a> {
     pub(super) async fn store_common(&mut self, round: u64) -> Result<()> {
         let (ranks, parcels) = self.window_parcels(round);
         let mut closes = self.gave_up;
-        for rank in self.others(ranks) {
-            closes |= self.receive(rank, Lane::Data).await?.last() != Some(&GOES_ON);
+        for &rank in &ranks {
+            if !self.is_own(rank) {
+                closes |= self.receive(rank, Lane::Data).await?.last() != Some(&GOES_ON);
+            }
         }
         let Some((_, window)) = &mut self.window else { return Ok(()) };
         if closes {
             window.close();
         }
         if !parcels.is_empty() {
+            if self.shuffled.packs_common() {
+                self.unpack_common(round, &ranks, &parcels);
+            }
+            let Some((_, window)) = &mut self.window else { return Ok(()) };
             window.store(self.job, round, &parcels, self.statistics);
+            self.gave_up |= window.is_closed();
         }
-        self.gave_up |= window.is_closed();
-        self.open_common(round + COMMON_WINDOWS)
+        self.open_common(round + self.shuffled.common_windows())
+    }
+
+    /// Write, as an aggregator: assembles its own window from what ranks have packed.
+    fn unpack_common(&mut self, round: u64, ranks: &[u32], parcels: &[Parcel<'a>]) {
+        let common = self.common_window(round, self.job.communicator.rank());
+        let Some((domain, window)) = &mut self.window else { return };
+        let start = self.shuffled.window(domain, round).start;
+        window.open_for_write(self.job, (round, start), parcels, self.statistics);
+        if window.is_closed() {
+            return;
+        }
+        let began = Instant::now();
+        let mut rest = &*common.bytes(0, total(parcels));
+        let mut contents = window.contents(round);
+        let mut turns = Turns::new(&mut contents);
+        for (&rank, parcel) in ranks.iter().zip(parcels) {
+            let (packed, behind) = rest.split_at(narrow(parcel.len()));
+            rest = behind;
+            match rank == self.job.communicator.rank() {
+                true => turns.fill(self.job.buffer, parcel),
+                false => turns.unpack(packed, parcel),
+            }
+        }
+        turns.run(self.job.prepared.disjoint);
+        self.statistics.packing += began.elapsed();
     }
 
     /// Read, as an aggregator: fetches the window of a round, and says how far the file goes.
@@ -98,29 +212,65 @@ impl<'a> Shuffle<'a> {
         if parcels.is_empty() {
             return Ok(());
         }
-        if let Some(last) = round.checked_sub(COMMON_WINDOWS) {
+        if let Some(last) = round.checked_sub(self.shuffled.common_windows()) {
             self.take_back(last).await?;
         }
         let Some((domain, window)) = &mut self.window else { return Ok(()) };
         if self.gave_up {
             window.close();
         }
-        let start = self.shuffled.window(domain, round).start;
-        let end = window.fetch(self.job, (round, start), &parcels, self.statistics);
-        let failed = window.error.is_some();
-        let mut said = end.to_le_bytes().to_vec();
-        said.push(state(failed));
-        for &rank in &ranks {
+        let file = self.shuffled.window(domain, round);
+        let end = window.fetch(self.job, (round, file.start), &parcels, self.statistics);
+        let gave_up = window.error.is_some();
+        let there: Vec<Parcel<'a>> = parcels.into_iter().map(|one| one.before(end)).collect();
+        let packed = self.shuffled.packs_common();
+        let begins = Begin::of_all(&there, packed, file.end - file.start);
+        if packed {
+            self.pack_common(round, &ranks, &there, &begins);
+        }
+        for (&rank, &begin) in ranks.iter().zip(&begins) {
             if !self.is_own(rank) {
-                self.send(rank, Lane::Data, said.clone())?;
+                self.send(rank, Lane::Data, Said { end, begin, gave_up }.to_wire())?;
                 self.lent.0.entry(rank).or_default().push_back(round);
             }
         }
-        let own = ranks.iter().zip(parcels).find(|(rank, _)| self.is_own(**rank));
-        if let Some((&rank, parcel)) = own {
-            self.copy(round, rank, &parcel.before(end), Copying::FromWindow);
+        let own = ranks.iter().zip(there).find(|(rank, _)| self.is_own(**rank));
+        if let (false, Some((&rank, parcel))) = (packed, own) {
+            self.copy((round, rank), (&parcel, Begin::InPlace), Copy::FromWindow)?;
         }
         Ok(())
+    }
+
+    /// Read, as an aggregator: packs what ranks are to take, and takes its own bytes.
+    fn pack_common(&mut self, round: u64, ranks: &[u32], parcels: &[Parcel<'a>], begins: &[Begin]) {
+        let common = self.common_window(round, self.job.communicator.rank());
+        let Some((domain, window)) = &mut self.window else { return };
+        let (began, start) = (Instant::now(), self.shuffled.window(domain, round).start);
+        let mut contents = window.contents(round);
+        let in_place = begins.contains(&Begin::InPlace);
+        let mut rest = match in_place {
+            true => {
+                let first = narrow(contents.offset - start);
+                common.bytes(first, contents.bytes.len()).copy_from_slice(contents.bytes);
+                &mut []
+            }
+            false => common.bytes(0, total(parcels)),
+        };
+        let mut turns = Turns::new(&mut contents);
+        for (&rank, parcel) in ranks.iter().zip(parcels) {
+            let is_own = rank == self.job.communicator.rank();
+            let len = if in_place { 0 } else { narrow(parcel.len()) };
+            let (packed, behind) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = behind;
+            match is_own {
+                true if self.job.refused.is_some() => {}
+                true => turns.take(self.job.buffer, parcel),
+                false if in_place => {}
+                false => turns.pack(packed, parcel),
+            }
+        }
+        turns.run(true);
+        self.statistics.packing += began.elapsed();
     }
 
     /// Read, as a rank: takes its bytes out of the windows of a round.
@@ -129,11 +279,10 @@ impl<'a> Shuffle<'a> {
             if self.is_own(aggregator) {
                 continue;
             }
-            let said = self.receive(aggregator, Lane::Data).await?;
-            let (&state_there, end) = said.split_last().ok_or_else(malformed)?;
-            let end = u64::from_le_bytes(end.try_into().map_err(|_| malformed())?);
-            self.gave_up |= state_there == GAVE_UP;
-            self.copy(round, aggregator, &parcel.before(end), Copying::FromWindow);
+            let said = Said::from_wire(&self.receive(aggregator, Lane::Data).await?)?;
+            self.gave_up |= said.gave_up;
+            let there = parcel.before(said.end);
+            self.copy((round, aggregator), (&there, said.begin), Copy::FromWindow)?;
             self.send(aggregator, Lane::Answer, vec![state(self.gave_up)])?;
         }
         Ok(())
@@ -158,10 +307,6 @@ impl<'a> Shuffle<'a> {
         rank == self.job.communicator.rank()
     }
 
-    fn others(&self, ranks: Vec<u32>) -> Vec<u32> {
-        ranks.into_iter().filter(|&rank| !self.is_own(rank)).collect()
-    }
-
     /// This rank's parcels in the windows of a round, its own window's included.
     fn common_parcels(&self, round: u64) -> Vec<(u32, Parcel<'a>)> {
         let own = &self.job.prepared.own;
@@ -173,35 +318,59 @@ impl<'a> Shuffle<'a> {
         self.shuffled.domains().iter().filter_map(parcel).collect()
     }
 
-    /// Copies the bytes of this rank's parcel to or from a window.
-    fn copy(&mut self, round: u64, aggregator: u32, parcel: &Parcel<'_>, copying: Copying) {
-        let Job { communicator, buffer, refused, .. } = self.job;
-        if refused.is_some() {
-            return;
+    /// The window of an aggregator in a round.
+    fn common_window(&self, round: u64, aggregator: u32) -> CommonWindow {
+        let memory = self.job.communicator.common_memory();
+        let windows = (round, self.shuffled.common_windows());
+        let window = memory.and_then(|memory| CommonWindow::of(memory, aggregator, windows));
+        match window {
+            Some(window) => window,
+            None => unreachable!("all ranks have agreed that they have the aggregators' windows"),
         }
-        let domain = self.shuffled.domain_of(aggregator);
-        let memory = communicator.common_memory();
-        let window = memory.and_then(|memory| CommonWindow::of(memory, aggregator, round));
-        let (Some(domain), Some(window)) = (domain, window) else {
-            unreachable!("all ranks have agreed that they have the aggregators' windows");
-        };
-        let (began, offset) = (Instant::now(), self.shuffled.window(domain, round).start);
-        match copying {
-            Copying::ToWindow => buffer.fill_common(&window, offset, parcel),
-            Copying::FromWindow => buffer.take_common(&window, offset, parcel),
+    }
+
+    /// Copies the bytes of this rank's parcel to or from a window.
+    fn copy(
+        &mut self,
+        (round, aggregator): (u64, u32),
+        (parcel, begin): (&Parcel<'_>, Begin),
+        copy: Copy,
+    ) -> Result<()> {
+        let Job { buffer, refused, .. } = self.job;
+        let Some(domain) = self.shuffled.domain_of(aggregator) else { return Err(malformed()) };
+        if refused.is_some() {
+            return Ok(());
+        }
+        let window = self.common_window(round, aggregator);
+        let (began, file) = (Instant::now(), self.shuffled.window(domain, round));
+        match (copy, begin) {
+            (Copy::ToWindow, Begin::InPlace) => buffer.fill_common(&window, file.start, parcel),
+            (Copy::FromWindow, Begin::InPlace) => buffer.take_common(&window, file.start, parcel),
+            (_, Begin::At(first)) if !window.holds(first, parcel.len()) => {
+                return Err(malformed());
+            }
+            (Copy::ToWindow, Begin::At(first)) => buffer.pack_common(&window, first, parcel),
+            (Copy::FromWindow, Begin::At(first)) => buffer.unpack_common(&window, first, parcel),
         }
         if !self.is_own(aggregator) {
             self.statistics.shared_bytes += parcel.len();
         }
         self.statistics.packing += began.elapsed();
+        Ok(())
     }
 }
 
-enum Copying {
+#[derive(Clone, Copy)]
+enum Copy {
     ToWindow,
     FromWindow,
 }
 
 fn state(gave_up: bool) -> u8 {
     if gave_up { GAVE_UP } else { GOES_ON }
+}
+
+/// Bytes of all parcels.
+fn total(parcels: &[Parcel<'_>]) -> usize {
+    narrow(parcels.iter().map(Parcel::len).sum())
 }

@@ -128,7 +128,7 @@ pub(crate) async fn together(
         Steps::Independent(_) => false,
         // Two ranks must not write a byte at once, and all must know that none do.
         Steps::Shuffled(shuffled) => {
-            shuffled.has_common_windows() && (!writes || apart == Some(true))
+            shuffled.common_windows() > 0 && (!writes || apart == Some(true))
         }
     };
     Ok(Outlook::New(Arc::new(Prepared {

@@ -18,7 +18,7 @@ use super::relay::{Packet, Packets};
 use super::ways::{Way, Ways};
 use super::window::{Window, reach};
 use super::{Job, Outcome};
-use crate::access::memory::{Held, Parcel};
+use crate::access::memory::{Held, Parcel, Turns};
 use crate::comm::collective::{index, rank_of};
 use crate::comm::{Lane, Message, Tag, receive};
 use crate::error::{Error, ErrorClass, Result};
@@ -104,7 +104,9 @@ impl<'a> Shuffle<'a> {
         let ways = Ways::find(job, shuffled, statistics).await?;
         let rank = job.communicator.rank();
         let window = shuffled.domain_of(rank).map(|domain| {
-            let common = if job.prepared.common { common::windows(job, rank) } else { Vec::new() };
+            let in_common = job.prepared.common && !shuffled.packs_common();
+            let count = if in_common { shuffled.common_windows() } else { 0 };
+            let common = common::windows(job, rank, count);
             (domain, Window::new(domain, shuffled, common))
         });
         let gave_up = job.refused.is_some();
@@ -282,20 +284,22 @@ impl<'a> Shuffle<'a> {
                 return Ok(());
             }
         }
+        let mut turns = Turns::new(&mut contents);
         for (number, (&rank, parcel)) in ranks.iter().zip(parcels).enumerate() {
             match (self.ways.from(rank), &held[number], &staged[number]) {
-                (Way::Own, ..) => self.job.buffer.fill(&mut contents, parcel.clone()),
+                (Way::Own, ..) => turns.fill(self.job.buffer, parcel),
                 (Way::Memory(_), Some(exposed), _) => {
                     self.statistics.shared_bytes += parcel.len();
-                    exposed.fill(&mut contents, parcel.clone());
+                    turns.fill(exposed, parcel);
                 }
-                (Way::Process(_), _, Some(bytes)) => contents.unpack(parcel.clone(), bytes),
+                (Way::Process(_), _, Some(bytes)) => turns.unpack(bytes, parcel),
                 (Way::Messages | Way::Relayed, ..) => {
-                    contents.unpack(parcel.clone(), arrived[number].bytes());
+                    turns.unpack(arrived[number].bytes(), parcel);
                 }
                 _ => {}
             }
         }
+        turns.run(self.job.prepared.disjoint);
         self.statistics.packing += began.elapsed();
         Ok(())
     }
@@ -349,7 +353,7 @@ impl<'a> Shuffle<'a> {
         let Some((_, window)) = &mut self.window else { return Ok(Vec::new()) };
         let began = Instant::now();
         let communicator = self.job.communicator;
-        let contents = window.contents(round);
+        let mut contents = window.contents(round);
         let held = hold(&self.ways, ranks)?;
         let mut staged = stage(&mut self.staging, (&self.ways, self.shuffled), ranks, parcels);
         let room = |(&rank, parcel): (&u32, &Parcel<'_>)| match self.ways.from(rank) {
@@ -360,23 +364,25 @@ impl<'a> Shuffle<'a> {
         };
         let mut leaving: Vec<Vec<u8>> = ranks.iter().zip(parcels).map(room).collect();
         let rooms = staged.iter_mut().zip(&mut leaving);
+        let mut turns = Turns::new(&mut contents);
         for ((number, (&rank, parcel)), (staged, leaving)) in
             ranks.iter().zip(parcels).enumerate().zip(rooms)
         {
             match (self.ways.from(rank), &held[number], staged) {
                 (Way::Own, ..) if self.job.refused.is_some() => {}
-                (Way::Own, ..) => self.job.buffer.take(&contents, parcel.clone()),
+                (Way::Own, ..) => turns.take(self.job.buffer, parcel),
                 (Way::Memory(_), Some(exposed), _) => {
                     self.statistics.shared_bytes += parcel.len();
-                    exposed.take(&contents, parcel.clone());
+                    turns.take(exposed, parcel);
                 }
-                (Way::Process(_), _, Some(bytes)) => contents.pack(parcel.clone(), bytes),
+                (Way::Process(_), _, Some(bytes)) => turns.pack(bytes, parcel),
                 (Way::Messages | Way::Relayed, ..) => {
-                    contents.pack(parcel.clone(), &mut leaving[..narrow(parcel.len())]);
+                    turns.pack(&mut leaving[..narrow(parcel.len())], parcel);
                 }
                 _ => {}
             }
         }
+        turns.run(true);
         for ((&rank, parcel), staged) in ranks.iter().zip(parcels).zip(&staged) {
             let Way::Process(remote) = self.ways.from(rank) else { continue };
             let Some(memory) = communicator.process_memory() else { continue };

@@ -13,7 +13,6 @@ use std::time::Duration;
 use super::kept::KeptPlans;
 use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
-use crate::access::memory::common_window_bytes;
 use crate::comm::collective::{all_gather, all_gather_number, broadcast, reduce};
 use crate::comm::{Communicator, Watched};
 use crate::datatype::wire::{Reader, Writer};
@@ -570,7 +569,7 @@ async fn gather_facts(
     let common = communicator.common_memory().filter(|memory| all(&|rank| memory.reaches(rank)));
     let mut writer = Writer::default();
     for fact in [
-        common.map_or(0, common_window_bytes),
+        common.map_or(0, |memory| wide(memory.part_bytes())),
         capabilities.block_bytes,
         u64::from(capabilities.in_memory),
         cores,
@@ -584,7 +583,7 @@ async fn gather_facts(
     let mut facts = FileFacts {
         nodes: (0..communicator.size()).map(|rank| communicator.node(rank)).collect(),
         memory: Memory::Shared,
-        common_window_bytes: u64::MAX,
+        common_bytes: u64::MAX,
         cores: 1,
         block_bytes: 1,
         in_memory: true,
@@ -594,7 +593,7 @@ async fn gather_facts(
     };
     for (rank, wire) in all_gather(communicator, 0, writer.bytes).await?.iter().enumerate() {
         let mut reader = Reader::new(wire);
-        facts.common_window_bytes = facts.common_window_bytes.min(reader.unsigned()?);
+        facts.common_bytes = facts.common_bytes.min(reader.unsigned()?);
         facts.block_bytes = facts.block_bytes.max(reader.unsigned()?);
         facts.in_memory &= reader.unsigned()? != 0;
         let cores = reader.unsigned()?;

@@ -85,7 +85,7 @@ fn collective(planning: &Planning<'_>) -> (Strategy, &'static str) {
 /// From which mean size on the pieces of a collective are large.
 fn large_piece_bytes(planning: &Planning<'_>) -> u64 {
     let file = planning.file;
-    let common = file.common_window_bytes > 0;
+    let common = file.common_bytes > 0;
     let one_node = common || file.memory != Memory::Apart;
     match planning.direction {
         Direction::Read if file.in_memory && (common || file.memory == Memory::Processes) => {

@@ -70,8 +70,9 @@ pub(crate) struct FileFacts {
     pub(crate) nodes: Vec<u32>,
     /// How far ranks can use each other's memory.
     pub(crate) memory: Memory,
-    /// Bytes of a window that all ranks have in common; none if there are no such windows.
-    pub(crate) common_window_bytes: u64,
+    /// Bytes for windows of each aggregator in memory that all ranks have in common; none if there
+    /// is no such memory.
+    pub(crate) common_bytes: u64,
     /// Processors of a node.
     pub(crate) cores: u32,
     /// Multiples of this are where storage accesses best begin and end.
@@ -93,7 +94,7 @@ impl FileFacts {
         FileFacts {
             nodes: vec![0; ranks],
             memory: Memory::Shared,
-            common_window_bytes: 0,
+            common_bytes: 0,
             cores: 2,
             block_bytes: 4096,
             in_memory: true,

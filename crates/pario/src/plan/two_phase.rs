@@ -30,8 +30,10 @@ const PROCESS_WINDOW_BYTES: u64 = 512 << 10;
 /// only when the receiver is ready for them: 4 ranks on 4 nodes with links of 1 Gb/s wrote 100 MiB
 /// in 437 ms with windows of 16 MiB and in 164 ms with these; the limit of the links is 157 ms.
 const MESSAGE_BYTES: u64 = 32 << 10;
-/// Of shorter pieces, several ranks have some in one cache line.
-const COMMON_PIECE_BYTES_MIN: u64 = 64;
+const CACHE_LINE_BYTES: u64 = 64;
+/// Bytes of a common window for each rank: waiting for others costs as much as copying some tens of
+/// kibibytes.
+const COMMON_SHARE_BYTES: u64 = 256 << 10;
 /// Ranks for each processor of a crowded node.
 const CROWD: usize = 4;
 /// Window where every rank has one and bytes are copied in each phase: as above.
@@ -55,8 +57,11 @@ pub(crate) struct Shuffled {
     careful: bool,
     route: Route,
     long_piece_bytes: u64,
-    /// Whether ranks may place and take their bytes in the windows by themselves.
-    common: bool,
+    /// How many windows an aggregator has in which ranks may place and take their bytes by
+    /// themselves; none, if they must not.
+    common: u64,
+    /// Whether a rank's bytes lie one after the other there.
+    packed: bool,
 }
 
 /// How bytes get from the ranks to the domains.
@@ -115,10 +120,16 @@ impl Shuffled {
         let align = planning.hints.stripe_bytes.unwrap_or(planning.file.block_bytes).max(1);
         let domains = divide(start..end, aggregators, align, planning.hints.domain_min_bytes);
         let buffer = planning.hints.collective_buffer_bytes;
-        let common = route == Route::Direct && uses_common_windows(planning);
+        let common = match route == Route::Direct && uses_common_windows(planning) {
+            true => common_windows(planning),
+            false => 0,
+        };
         let window_bytes = match route {
             Route::Phases(_) => buffer.min(RELAYED_WINDOW_BYTES),
-            Route::Direct if common => buffer.min(planning.file.common_window_bytes),
+            Route::Direct if common > 0 => {
+                let shares = COMMON_SHARE_BYTES.saturating_mul(wide(planning.requests.len()));
+                buffer.min(planning.file.common_bytes / common).min(shares)
+            }
             Route::Direct => match planning.file.memory {
                 Memory::Shared => buffer.min(CACHED_WINDOW_BYTES),
                 Memory::Processes => buffer.min(PROCESS_WINDOW_BYTES),
@@ -140,10 +151,11 @@ impl Shuffled {
             route,
             long_piece_bytes,
             common,
+            packed: packs_common(planning),
         };
         shuffled.count_rounds();
         if shuffled.rounds > ROUNDS_MAX {
-            (shuffled.window_bytes, shuffled.common) = (buffer, false);
+            (shuffled.window_bytes, shuffled.common) = (buffer, 0);
             shuffled.count_rounds();
         }
         shuffled
@@ -175,9 +187,14 @@ impl Shuffled {
         self.long_piece_bytes
     }
 
-    /// Whether ranks may place and take their bytes in the windows by themselves.
-    pub(crate) fn has_common_windows(&self) -> bool {
+    /// How many windows of an aggregator ranks place and take their bytes in by themselves.
+    pub(crate) fn common_windows(&self) -> u64 {
         self.common
+    }
+
+    /// Whether ranks' bytes lie one after the other in these windows.
+    pub(crate) fn packs_common(&self) -> bool {
+        self.packed
     }
 
     pub(crate) fn route(&self) -> Route {
@@ -234,23 +251,48 @@ impl fmt::Display for Shuffled {
 /// Whether windows are in memory that all ranks have in common.
 ///
 /// Two calls that run at the same time would have the same windows: so only where no rank makes
-/// other calls meanwhile. Ranks that write short pieces in turn fight for the same cache lines, and
-/// many that read them all load every line; aggregators that can fetch others' bytes by themselves
-/// wait for nobody, which matters less where many ranks share a processor anyway.
+/// other calls meanwhile. Aggregators that can fetch others' bytes by themselves wait for nobody,
+/// which matters less where many ranks share a processor anyway, unless bytes have to be packed.
 fn uses_common_windows(planning: &Planning<'_>) -> bool {
     let file = planning.file;
-    let crowded = file.nodes.len() >= CROWD * index(file.cores);
-    let short = super::choose::total(planning.requests).piece_bytes < COMMON_PIECE_BYTES_MIN;
     let pays = match planning.direction {
-        Direction::Read => !short || !crowded || file.memory == Memory::Apart,
-        Direction::Write => !short && (crowded || file.memory == Memory::Apart),
+        Direction::Read => true,
+        Direction::Write if file.memory == Memory::Apart => true,
+        Direction::Write => is_crowded(file) && !has_short_pieces(planning),
     };
     let wanted = match planning.hints.common_windows {
         Switch::Automatic => pays,
         Switch::Enable => true,
         Switch::Disable => false,
     };
-    wanted && file.common_window_bytes > 0 && planning.undisturbed
+    wanted && file.common_bytes > 0 && planning.undisturbed
+}
+
+/// Whether several ranks have pieces in one cache line.
+fn has_short_pieces(planning: &Planning<'_>) -> bool {
+    super::choose::total(planning.requests).piece_bytes < CACHE_LINE_BYTES
+}
+
+/// Whether ranks' bytes lie one after the other in common windows: ranks that write short pieces in
+/// turn would fight for the same cache lines, and many that read them all load every line.
+fn packs_common(planning: &Planning<'_>) -> bool {
+    let writes = planning.direction == Direction::Write;
+    has_short_pieces(planning) && (writes || is_crowded(planning.file))
+}
+
+/// How many common windows an aggregator has. With two, one is filled while the other is stored;
+/// where there is always another rank that can run meanwhile, a longer one is better for reads, in
+/// which ranks wait for each other half as often.
+fn common_windows(planning: &Planning<'_>) -> u64 {
+    match planning.direction {
+        Direction::Read if is_crowded(planning.file) => 1,
+        _ => 2,
+    }
+}
+
+/// Whether many ranks share a processor.
+fn is_crowded(file: &FileFacts) -> bool {
+    file.nodes.len() >= CROWD * index(file.cores)
 }
 
 /// Divides a range among aggregators: equal parts that end at multiples of `align`.
@@ -318,26 +360,35 @@ mod tests {
 
     #[test]
     fn windows_are_common_where_that_pays() {
-        let chosen = |direction, piece_bytes, memory, (ranks, common_window_bytes)| {
+        let chosen = |direction, piece_bytes, memory, (ranks, common_bytes)| {
             let threads = FileFacts::of_threads(ranks);
-            let file = &FileFacts { memory, common_window_bytes, ..threads };
+            let file = &FileFacts { memory, common_bytes, ..threads };
             let requests = &[Summary { reach: 0..4096, len: 4096, piece_bytes, sorted: true }];
             let (collective, atomic, undisturbed) = (true, false, true);
             let hints = &Hints::default();
             let planning =
                 Planning { direction, requests, collective, atomic, undisturbed, hints, file };
-            two_phase(&planning).has_common_windows()
+            let shuffled = two_phase(&planning);
+            (shuffled.common_windows(), shuffled.packs_common())
         };
         use Direction::{Read, Write};
-        assert!(chosen(Read, 4, Memory::Processes, (4, 4096)));
-        assert!(!chosen(Read, 4, Memory::Processes, (8, 4096)));
-        assert!(chosen(Read, 4, Memory::Apart, (8, 4096)));
-        assert!(chosen(Read, 64, Memory::Processes, (8, 4096)));
-        assert!(!chosen(Read, 4, Memory::Processes, (4, 0)));
-        assert!(!chosen(Write, 64, Memory::Processes, (4, 4096)));
-        assert!(chosen(Write, 64, Memory::Processes, (8, 4096)));
-        assert!(chosen(Write, 64, Memory::Apart, (4, 4096)));
-        assert!(!chosen(Write, 63, Memory::Apart, (8, 4096)));
+        use Memory::{Apart, Processes};
+        // Common windows of an aggregator, and whether bytes are packed there.
+        for (direction, piece_bytes, memory, facts, expected) in [
+            (Read, 4, Processes, (4, 4096), (2, false)),
+            (Read, 4, Processes, (8, 4096), (1, true)),
+            (Read, 64, Processes, (8, 4096), (1, false)),
+            (Read, 64, Apart, (4, 4096), (2, false)),
+            (Read, 64, Processes, (8, 0), (0, false)),
+            (Write, 64, Processes, (4, 4096), (0, false)),
+            (Write, 64, Processes, (8, 4096), (2, false)),
+            (Write, 63, Processes, (8, 4096), (0, true)),
+            (Write, 64, Apart, (4, 4096), (2, false)),
+            (Write, 63, Apart, (4, 4096), (2, true)),
+        ] {
+            let label = format!("{direction:?} {piece_bytes} {memory:?} {facts:?}");
+            assert_eq!(chosen(direction, piece_bytes, memory, facts), expected, "{label}");
+        }
     }
 
     /// The example of paper 003: bytes 100 to 399, three processes.

@@ -8,10 +8,7 @@
 use super::{Buffer, Parcel};
 use crate::comm::CommonMemory;
 use crate::datatype::copy::Span;
-use crate::number::wide;
-
-/// How many windows an aggregator has: while one is stored, the next can be filled.
-pub(crate) const COMMON_WINDOWS: u64 = 2;
+use crate::number::{narrow, wide};
 
 /// A window of an aggregator, wherever it is looked at from.
 #[derive(Clone)]
@@ -20,23 +17,28 @@ pub(crate) struct CommonWindow {
 }
 
 impl CommonWindow {
-    /// The window that an aggregator of this node uses in a round.
-    pub(crate) fn of(memory: &CommonMemory, aggregator: u32, round: u64) -> Option<CommonWindow> {
-        let bytes = common_window_bytes(memory).cast_signed();
-        let first = (round % COMMON_WINDOWS).cast_signed() * bytes;
+    /// The one of an aggregator's windows, `count` in all, that is used in a round.
+    pub(crate) fn of(
+        memory: &CommonMemory,
+        aggregator: u32,
+        (round, count): (u64, u64),
+    ) -> Option<CommonWindow> {
+        let bytes = (wide(memory.part_bytes()) / count).cast_signed();
+        let first = (round % count).cast_signed() * bytes;
         Some(CommonWindow { span: memory.part(aggregator)?.based_at(-first).cut(0..bytes) })
     }
 
     /// Its bytes, for the aggregator while they are its alone.
-    pub(crate) fn bytes(&mut self, start: usize, len: usize) -> &mut [u8] {
+    pub(crate) fn bytes<'a>(&self, start: usize, len: usize) -> &'a mut [u8] {
         // SAFETY: rule 3; the span checks its bounds.
         unsafe { self.span.bytes_mut(wide(start).cast_signed(), len) }
     }
-}
 
-/// Bytes of one window.
-pub(crate) fn common_window_bytes(memory: &CommonMemory) -> u64 {
-    wide(memory.part_bytes()) / COMMON_WINDOWS
+    /// Whether so many bytes are in it.
+    pub(crate) fn holds(&self, first: u64, len: u64) -> bool {
+        let end = first.checked_add(len).and_then(|end| i64::try_from(end).ok());
+        end.is_some_and(|end| self.span.reaches(0..end))
+    }
 }
 
 impl Buffer {
@@ -44,6 +46,16 @@ impl Buffer {
     pub(crate) fn fill_common(&self, window: &CommonWindow, offset: u64, parcel: &Parcel<'_>) {
         // SAFETY: rules 1 to 3.
         unsafe { self.copy_to(&window.span, offset, parcel) }
+    }
+
+    /// Copies the data of this rank's parcel to a window, packed from its byte `first` on.
+    pub(crate) fn pack_common(&self, window: &CommonWindow, first: u64, parcel: &Parcel<'_>) {
+        self.pack(&parcel.positions, window.bytes(narrow(first), narrow(parcel.len())));
+    }
+
+    /// Copies the data of this rank's parcel from such bytes.
+    pub(crate) fn unpack_common(&self, window: &CommonWindow, first: u64, parcel: &Parcel<'_>) {
+        self.unpack(&parcel.positions, window.bytes(narrow(first), narrow(parcel.len())));
     }
 
     /// Copies the data of this rank's parcel from its place in such a window.

@@ -1,0 +1,236 @@
+//! Copies that go past the cache.
+//!
+//! A plain store loads the line that it goes to first, and keeps it: for a target that is longer
+//! than the cache both are wasted. Streaming stores write whole lines and load nothing. Only a
+//! contiguous target has whole lines; short blocks are put together in lines first, on the stack.
+//! The first and the last line, which others may have a part of, are stored as usual.
+//!
+//! Cost: as the copies above, with about two thirds of the memory traffic. Measured: 100 MiB read
+//! by 2 threads through windows of 256 KiB to blocks of 512 bytes, 15.2 ms instead of 19.1.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use super::Stretch;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+/// Blocks of so many bytes and more have enough whole lines by themselves.
+const LONG: usize = 4 * LINE;
+/// Bytes that are put together at a time.
+const STAGE: usize = 64 * LINE;
+
+/// As its namesake above: streams what goes to a contiguous target.
+///
+/// # Safety
+/// As its namesake.
+pub(super) unsafe fn copy_blocks(to: *mut u8, from: *const u8, stretch: Stretch) {
+    let Stretch { len, count, to_stride, from_stride } = stretch;
+    let packed = len.cast_signed();
+    // SAFETY: passed on from the caller; each block is inside the stretch.
+    unsafe {
+        if count > 1 && to_stride != packed {
+            super::copy_blocks(to, from, stretch);
+        } else if count == 1 || from_stride == packed {
+            copy_run(to, from, len * count);
+        } else if len >= LONG {
+            let (mut to, mut from) = (to, from);
+            for _ in 0..count {
+                copy_run(to, from, len);
+                to = to.wrapping_add(len);
+                from = from.wrapping_offset(from_stride);
+            }
+        } else {
+            let mut stage = Stage::new(to);
+            stage.blocks(from, stretch);
+            stage.finish();
+        }
+    }
+}
+
+/// How many bytes from a place in a contiguous target on end where a line does.
+pub(super) fn to_line_end(to: *const u8, bytes: u64) -> u64 {
+    let end = to.addr().wrapping_add(crate::number::narrow(bytes));
+    bytes.saturating_add(crate::number::wide(end.wrapping_neg() % LINE))
+}
+
+/// Blocks on their way to a contiguous target.
+#[repr(align(64))]
+pub(super) struct Stage {
+    bytes: [MaybeUninit<u8>; STAGE],
+    /// Where they go: the beginning of a line.
+    to: *mut u8,
+    /// The bytes that are there.
+    start: usize,
+    end: usize,
+}
+
+impl Stage {
+    pub(super) fn new(to: *mut u8) -> Stage {
+        let start = to.addr() % LINE;
+        let bytes = [const { MaybeUninit::uninit() }; STAGE];
+        Stage { bytes, to: to.wrapping_sub(start), start, end: start }
+    }
+
+    /// Adds the blocks of a stretch.
+    ///
+    /// # Safety
+    /// They are valid and shorter than [`LONG`], and there is room for them in the target.
+    unsafe fn blocks(&mut self, mut from: *const u8, stretch: Stretch) {
+        let Stretch { len, from_stride, .. } = stretch;
+        let mut left = stretch.count;
+        while left > 0 {
+            let count = left.min((STAGE - self.end) / len);
+            let blocks = Stretch { count, to_stride: len.cast_signed(), ..stretch };
+            // SAFETY: passed on from the caller; so many blocks fit.
+            unsafe {
+                super::copy_blocks(self.at(self.end), from, blocks);
+                self.end += count * len;
+                self.flush();
+            }
+            from = from.wrapping_offset(from_stride * count.cast_signed());
+            left -= count;
+        }
+    }
+
+    /// Adds a block.
+    ///
+    /// # Safety
+    /// It is valid, and there is room for it in the target.
+    #[inline]
+    pub(super) unsafe fn block(&mut self, from: *const u8, len: usize) {
+        // SAFETY: passed on from the caller; it fits where it is put.
+        unsafe {
+            if len >= LONG {
+                self.empty();
+                copy_run(self.to.wrapping_add(self.start), from, len);
+                *self = Stage::new(self.to.wrapping_add(self.start + len));
+                return;
+            }
+            if len > STAGE - self.end {
+                self.flush();
+            }
+            super::copy_block(self.at(self.end), from, len);
+        }
+        self.end += len;
+    }
+
+    /// Brings the rest to the target.
+    ///
+    /// # Safety
+    /// There is room for all that was added.
+    pub(super) unsafe fn finish(mut self) {
+        // SAFETY: passed on from the caller.
+        unsafe { self.empty() }
+    }
+
+    /// Brings all bytes to the target.
+    ///
+    /// # Safety
+    /// As [`Stage::finish`].
+    unsafe fn empty(&mut self) {
+        // SAFETY: passed on from the caller; the bytes that are left are less than a line.
+        unsafe {
+            self.flush();
+            let (start, end) = (self.start, self.end);
+            copy_rest(self.to.wrapping_add(start), self.at(start), end - start);
+        }
+        self.start = self.end;
+    }
+
+    /// Brings the lines that are whole to the target.
+    ///
+    /// # Safety
+    /// As [`Stage::finish`].
+    unsafe fn flush(&mut self) {
+        let lines = self.end / LINE;
+        if lines == 0 {
+            return;
+        }
+        let first = self.start.div_ceil(LINE);
+        // SAFETY: passed on from the caller. A first line that is not whole is stored as usual.
+        unsafe {
+            let (to, before) = (self.to, first * LINE - self.start);
+            copy_rest(to.wrapping_add(self.start), self.at(self.start), before);
+            copy_lines(to.wrapping_add(first * LINE), self.at(first * LINE), lines - first);
+            copy_rest(self.at(0), self.at(lines * LINE), self.end % LINE);
+        }
+        (self.start, self.end) = (0, self.end % LINE);
+        self.to = self.to.wrapping_add(lines * LINE);
+    }
+
+    fn at(&mut self, index: usize) -> *mut u8 {
+        self.bytes.as_mut_ptr().wrapping_add(index).cast()
+    }
+}
+
+/// Copies a run of bytes, its whole lines past the cache.
+///
+/// # Safety
+/// The run is valid on both sides, which do not overlap.
+#[inline]
+unsafe fn copy_run(to: *mut u8, from: *const u8, len: usize) {
+    let before = to.align_offset(LINE).min(len);
+    let lines = (len - before) / LINE;
+    let behind = before + lines * LINE;
+    // SAFETY: three parts of the run; the middle one begins at a line.
+    unsafe {
+        copy_rest(to, from, before);
+        copy_lines(to.wrapping_add(before), from.wrapping_add(before), lines);
+        copy_rest(to.wrapping_add(behind), from.wrapping_add(behind), len - behind);
+    }
+}
+
+/// Copies what is less than a line; often nothing is left.
+///
+/// # Safety
+/// The bytes are valid on both sides, which do not overlap.
+#[inline]
+unsafe fn copy_rest(to: *mut u8, from: *const u8, len: usize) {
+    if len > 0 {
+        // SAFETY: passed on from the caller.
+        unsafe { ptr::copy_nonoverlapping(from, to, len) };
+    }
+}
+
+/// Copies whole lines past the cache.
+///
+/// # Safety
+/// `lines` lines are valid on both sides, which do not overlap; `to` is the beginning of one.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+unsafe fn copy_lines(to: *mut u8, from: *const u8, lines: usize) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    let (mut to, mut from) = (to.cast::<__m128i>(), from.cast::<__m128i>());
+    for _ in 0..lines {
+        // SAFETY: a line is four of these; loads need no alignment, and `to` has it.
+        unsafe {
+            let parts = [0, 1, 2, 3].map(|part| _mm_loadu_si128(from.wrapping_add(part)));
+            for (part, bytes) in parts.into_iter().enumerate() {
+                _mm_stream_si128(to.wrapping_add(part), bytes);
+            }
+        }
+        (to, from) = (to.wrapping_add(4), from.wrapping_add(4));
+    }
+}
+
+/// Copies whole lines; there is no such store here.
+///
+/// # Safety
+/// As above.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+unsafe fn copy_lines(to: *mut u8, from: *const u8, lines: usize) {
+    // SAFETY: passed on from the caller.
+    unsafe { ptr::copy_nonoverlapping(from, to, lines * LINE) }
+}
+
+/// Makes streamed stores come before all stores behind this one, as plain ones do by themselves:
+/// others are told of the bytes by these.
+pub(super) fn finish() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every processor of this architecture has the instruction.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
