@@ -257,27 +257,14 @@ impl<'a> Copying<'a> {
             self.from.advance(bytes);
         } else if let (Some(stretch), Some(list)) = (stretch(&self.to), self.from.list()) {
             let start = self.to_span.checked(stretch);
-            let mut stage = match self.stores {
-                Stores::Cached => None,
-                Stores::Streamed => Some(stream::Stage::new(start)),
-            };
             for (offset, len) in list.blocks() {
                 if bytes + len > stretch.len || bytes >= limit {
                     break;
                 }
                 let place = self.from_span.checked(Chunk { offset, len, stride: 0, count: 1 });
                 // SAFETY: as above.
-                unsafe {
-                    match &mut stage {
-                        None => copy_block(start.wrapping_add(narrow(bytes)), place, narrow(len)),
-                        Some(stage) => stage.block(place, narrow(len)),
-                    }
-                }
+                unsafe { copy_block(start.wrapping_add(narrow(bytes)), place, narrow(len)) };
                 (blocks, bytes) = (blocks + 1, bytes + len);
-            }
-            if let Some(stage) = stage {
-                // SAFETY: all blocks were found to fit in the stretch.
-                unsafe { stage.finish() };
             }
             self.from.advance_in_list(blocks, bytes);
             self.to.advance(bytes);

@@ -138,7 +138,10 @@ static USED: [(&str, Field); 20] = [
     ("pario_strategy", Field::Strategy(|hints| &mut hints.strategy)),
     ("pario_phases", Field::Count(|hints| &mut hints.phases, PHASES)),
     ("pario_sieve_hole_bytes", Field::Bytes(|hints| &mut hints.sieve_hole_bytes, SIEVE_HOLE_BYTES)),
-    ("pario_long_piece_bytes", Field::Bytes(|hints| &mut hints.long_piece_bytes, LONG_PIECE_BYTES)),
+    (
+        "pario_long_piece_bytes",
+        Field::BytesOrUnset(|hints| &mut hints.long_piece_bytes, LONG_PIECE_BYTES),
+    ),
     ("pario_common_windows", Field::Choice(|hints| &mut hints.common_windows)),
     (
         "pario_collective_wait_s",

@@ -80,8 +80,8 @@ pub struct Hints {
     /// Larger holes are not sieved (`pario_sieve_hole_bytes`).
     pub sieve_hole_bytes: u64,
     /// Pieces of this mean length and more get to or from the memory of other ranks of a node with
-    /// one copy less, where that is possible (`pario_long_piece_bytes`).
-    pub long_piece_bytes: u64,
+    /// one copy less, where that is possible (`pario_long_piece_bytes`); chosen by pario unless set.
+    pub long_piece_bytes: Option<u64>,
     /// Whether processes of a node place and take their bytes in the windows of aggregators by
     /// themselves (`pario_common_windows`).
     pub common_windows: Switch,
@@ -111,7 +111,7 @@ impl Default for Hints {
             strategy: Strategy::Auto,
             phases: None,
             sieve_hole_bytes: 4096,
-            long_piece_bytes: 1024,
+            long_piece_bytes: None,
             common_windows: Switch::Automatic,
             collective_wait_s: 60,
             statistics: false,

@@ -26,6 +26,11 @@ pub(super) const ROUNDS_MAX: u64 = 1 << 20;
 const CACHED_WINDOW_BYTES: u64 = 1 << 20;
 /// Window where bytes of other processes come by way of a buffer as long: both stay in that cache.
 const PROCESS_WINDOW_BYTES: u64 = 512 << 10;
+/// Pieces of so many bytes are read straight to the memory of threads as fast as through a window.
+const STRAIGHT_PIECE_BYTES: u64 = 4096;
+/// Pieces of so many bytes are copied by the system to or from another process as fast as by way of
+/// that buffer.
+const REMOTE_PIECE_BYTES: u64 = 1024;
 /// Bytes of a message, if all ranks have as many in each window. MPI libraries send longer ones
 /// only when the receiver is ready for them: 4 ranks on 4 nodes with links of 1 Gb/s wrote 100 MiB
 /// in 437 ms with windows of 16 MiB and in 164 ms with these; the limit of the links is 157 ms.
@@ -141,7 +146,12 @@ impl Shuffled {
         };
         let holes = Holes::new(planning);
         let careful = planning.others_write() && planning.somebody_rewrites();
-        let long_piece_bytes = planning.hints.long_piece_bytes;
+        let long_piece_bytes = planning.hints.long_piece_bytes.unwrap_or({
+            match planning.file.memory {
+                Memory::Shared => STRAIGHT_PIECE_BYTES,
+                Memory::Processes | Memory::Apart => REMOTE_PIECE_BYTES,
+            }
+        });
         let mut shuffled = Shuffled {
             domains,
             window_bytes,

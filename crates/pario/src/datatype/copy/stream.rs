@@ -2,7 +2,8 @@
 //!
 //! A plain store loads the line that it goes to first, and keeps it: for a target that is longer
 //! than the cache both are wasted. Streaming stores write whole lines and load nothing. Only a
-//! contiguous target has whole lines; short blocks are put together in lines first, on the stack.
+//! contiguous target has whole lines; short blocks are put together in lines first, on the stack;
+//! those of lists are not, since that costs more than it saves.
 //! The first and the last line, which others may have a part of, are stored as usual.
 //!
 //! Cost: as the copies above, with about two thirds of the memory traffic. Measured: 100 MiB read
@@ -56,7 +57,7 @@ pub(super) fn to_line_end(to: *const u8, bytes: u64) -> u64 {
 
 /// Blocks on their way to a contiguous target.
 #[repr(align(64))]
-pub(super) struct Stage {
+struct Stage {
     bytes: [MaybeUninit<u8>; STAGE],
     /// Where they go: the beginning of a line.
     to: *mut u8,
@@ -66,7 +67,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn new(to: *mut u8) -> Stage {
+    fn new(to: *mut u8) -> Stage {
         let start = to.addr() % LINE;
         let bytes = [const { MaybeUninit::uninit() }; STAGE];
         Stage { bytes, to: to.wrapping_sub(start), start, end: start }
@@ -93,49 +94,15 @@ impl Stage {
         }
     }
 
-    /// Adds a block.
-    ///
-    /// # Safety
-    /// It is valid, and there is room for it in the target.
-    #[inline]
-    pub(super) unsafe fn block(&mut self, from: *const u8, len: usize) {
-        // SAFETY: passed on from the caller; it fits where it is put.
-        unsafe {
-            if len >= LONG {
-                self.empty();
-                copy_run(self.to.wrapping_add(self.start), from, len);
-                *self = Stage::new(self.to.wrapping_add(self.start + len));
-                return;
-            }
-            if len > STAGE - self.end {
-                self.flush();
-            }
-            super::copy_block(self.at(self.end), from, len);
-        }
-        self.end += len;
-    }
-
     /// Brings the rest to the target.
     ///
     /// # Safety
     /// There is room for all that was added.
-    pub(super) unsafe fn finish(mut self) {
-        // SAFETY: passed on from the caller.
-        unsafe { self.empty() }
-    }
-
-    /// Brings all bytes to the target.
-    ///
-    /// # Safety
-    /// As [`Stage::finish`].
-    unsafe fn empty(&mut self) {
-        // SAFETY: passed on from the caller; the bytes that are left are less than a line.
+    unsafe fn finish(mut self) {
+        // SAFETY: passed on from the caller; `blocks` has left less than a line.
         unsafe {
-            self.flush();
-            let (start, end) = (self.start, self.end);
-            copy_rest(self.to.wrapping_add(start), self.at(start), end - start);
+            copy_rest(self.to.wrapping_add(self.start), self.at(self.start), self.end - self.start)
         }
-        self.start = self.end;
     }
 
     /// Brings the lines that are whole to the target.
