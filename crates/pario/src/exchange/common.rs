@@ -8,9 +8,7 @@
 //! and says so. What is said is some bytes, whose last one tells whether its sender goes on or has
 //! given up.
 //!
-//! Short pieces of many ranks lie in the same cache lines, and all ranks would load every line. So
-//! they are packed: the aggregator has a window of its own, and what it has in common with others
-//! is each rank's bytes of that window, one after the other (`Shuffled::packs_common`).
+//! Short pieces are packed in these windows (`packed`).
 //!
 //! Cost: each byte is copied once, by the rank whose it is, besides the storage access; two short
 //! messages for each rank in each window.
@@ -19,52 +17,17 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use super::Job;
+use super::packed::Begin;
 use super::shuffle::{GAVE_UP, GOES_ON, Shuffle, malformed};
-use crate::access::memory::{CommonWindow, Parcel, Turns};
+use crate::access::memory::{CommonWindow, Parcel};
 use crate::comm::Lane;
 use crate::error::Result;
-use crate::number::narrow;
 
 /// The windows of an aggregator, in the order in which rounds take them.
 pub(super) fn windows(job: &Job<'_>, aggregator: u32, count: u64) -> Vec<CommonWindow> {
     let memory = job.communicator.common_memory();
     let window = |round| CommonWindow::of(memory?, aggregator, (round, count));
     (0..count).map_while(window).collect()
-}
-
-/// Where the bytes of a rank begin in a common window, if they are not at their places in the file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Begin {
-    InPlace,
-    At(u64),
-}
-
-impl Begin {
-    /// Parcels one after the other, or in place if there is not room for all: what is read by
-    /// several ranks may be more than the window.
-    fn of_all(parcels: &[Parcel<'_>], packed: bool, room: u64) -> Vec<Begin> {
-        let total: u64 = parcels.iter().map(Parcel::len).sum();
-        let mut at = 0;
-        let begin = |parcel: &Parcel<'_>| match packed && total <= room {
-            true => {
-                at += parcel.len();
-                Begin::At(at - parcel.len())
-            }
-            false => Begin::InPlace,
-        };
-        parcels.iter().map(begin).collect()
-    }
-
-    fn to_wire(self) -> u64 {
-        match self {
-            Begin::InPlace => u64::MAX,
-            Begin::At(first) => first,
-        }
-    }
-
-    fn from_wire(wire: u64) -> Begin {
-        if wire == u64::MAX { Begin::InPlace } else { Begin::At(wire) }
-    }
 }
 
 /// What an aggregator says of a window.
@@ -170,40 +133,13 @@ impl<'a> Shuffle<'a> {
         if closes {
             window.close();
         }
-        if !parcels.is_empty() {
-            if self.shuffled.packs_common() {
-                self.unpack_common(round, &ranks, &parcels);
-            }
-            let Some((_, window)) = &mut self.window else { return Ok(()) };
-            window.store(self.job, round, &parcels, self.statistics);
-            self.gave_up |= window.is_closed();
+        match self.shuffled.packs_common() {
+            _ if parcels.is_empty() => {}
+            true => self.store_packed(round, &ranks, &parcels),
+            false => window.store(self.job, round, &parcels, self.statistics),
         }
+        self.gave_up |= self.window.as_ref().is_some_and(|(_, window)| window.is_closed());
         self.open_common(round + self.shuffled.common_windows())
-    }
-
-    /// Write, as an aggregator: assembles its own window from what ranks have packed.
-    fn unpack_common(&mut self, round: u64, ranks: &[u32], parcels: &[Parcel<'a>]) {
-        let common = self.common_window(round, self.job.communicator.rank());
-        let Some((domain, window)) = &mut self.window else { return };
-        let start = self.shuffled.window(domain, round).start;
-        window.open_for_write(self.job, (round, start), parcels, self.statistics);
-        if window.is_closed() {
-            return;
-        }
-        let began = Instant::now();
-        let mut rest = &*common.bytes(0, total(parcels));
-        let mut contents = window.contents(round);
-        let mut turns = Turns::new(&mut contents);
-        for (&rank, parcel) in ranks.iter().zip(parcels) {
-            let (packed, behind) = rest.split_at(narrow(parcel.len()));
-            rest = behind;
-            match rank == self.job.communicator.rank() {
-                true => turns.fill(self.job.buffer, parcel),
-                false => turns.unpack(packed, parcel),
-            }
-        }
-        turns.run(self.job.prepared.disjoint);
-        self.statistics.packing += began.elapsed();
     }
 
     /// Read, as an aggregator: fetches the window of a round, and says how far the file goes.
@@ -220,57 +156,24 @@ impl<'a> Shuffle<'a> {
             window.close();
         }
         let file = self.shuffled.window(domain, round);
-        let end = window.fetch(self.job, (round, file.start), &parcels, self.statistics);
-        let gave_up = window.error.is_some();
-        let there: Vec<Parcel<'a>> = parcels.into_iter().map(|one| one.before(end)).collect();
         let packed = self.shuffled.packs_common();
-        let begins = Begin::of_all(&there, packed, file.end - file.start);
-        if packed {
-            self.pack_common(round, &ranks, &there, &begins);
-        }
+        let begins = Begin::of_all(&parcels, packed, file.end - file.start);
+        let end = match packed {
+            true => self.fetch_packed(round, (&ranks, &parcels), &begins),
+            false => window.fetch(self.job, (round, file.start), &parcels, self.statistics),
+        };
+        let gave_up = self.window.as_ref().is_some_and(|(_, window)| window.error.is_some());
         for (&rank, &begin) in ranks.iter().zip(&begins) {
             if !self.is_own(rank) {
                 self.send(rank, Lane::Data, Said { end, begin, gave_up }.to_wire())?;
                 self.lent.0.entry(rank).or_default().push_back(round);
             }
         }
-        let own = ranks.iter().zip(there).find(|(rank, _)| self.is_own(**rank));
+        let own = ranks.iter().zip(parcels).find(|(rank, _)| self.is_own(**rank));
         if let (false, Some((&rank, parcel))) = (packed, own) {
-            self.copy((round, rank), (&parcel, Begin::InPlace), Copy::FromWindow)?;
+            self.copy((round, rank), (&parcel.before(end), Begin::InPlace), Copy::FromWindow)?;
         }
         Ok(())
-    }
-
-    /// Read, as an aggregator: packs what ranks are to take, and takes its own bytes.
-    fn pack_common(&mut self, round: u64, ranks: &[u32], parcels: &[Parcel<'a>], begins: &[Begin]) {
-        let common = self.common_window(round, self.job.communicator.rank());
-        let Some((domain, window)) = &mut self.window else { return };
-        let (began, start) = (Instant::now(), self.shuffled.window(domain, round).start);
-        let mut contents = window.contents(round);
-        let in_place = begins.contains(&Begin::InPlace);
-        let mut rest = match in_place {
-            true => {
-                let first = narrow(contents.offset - start);
-                common.bytes(first, contents.bytes.len()).copy_from_slice(contents.bytes);
-                &mut []
-            }
-            false => common.bytes(0, total(parcels)),
-        };
-        let mut turns = Turns::new(&mut contents);
-        for (&rank, parcel) in ranks.iter().zip(parcels) {
-            let is_own = rank == self.job.communicator.rank();
-            let len = if in_place { 0 } else { narrow(parcel.len()) };
-            let (packed, behind) = std::mem::take(&mut rest).split_at_mut(len);
-            rest = behind;
-            match is_own {
-                true if self.job.refused.is_some() => {}
-                true => turns.take(self.job.buffer, parcel),
-                false if in_place => {}
-                false => turns.pack(packed, parcel),
-            }
-        }
-        turns.run(true);
-        self.statistics.packing += began.elapsed();
     }
 
     /// Read, as a rank: takes its bytes out of the windows of a round.
@@ -303,7 +206,7 @@ impl<'a> Shuffle<'a> {
         Ok(())
     }
 
-    fn is_own(&self, rank: u32) -> bool {
+    pub(super) fn is_own(&self, rank: u32) -> bool {
         rank == self.job.communicator.rank()
     }
 
@@ -319,7 +222,7 @@ impl<'a> Shuffle<'a> {
     }
 
     /// The window of an aggregator in a round.
-    fn common_window(&self, round: u64, aggregator: u32) -> CommonWindow {
+    pub(super) fn common_window(&self, round: u64, aggregator: u32) -> CommonWindow {
         let memory = self.job.communicator.common_memory();
         let windows = (round, self.shuffled.common_windows());
         let window = memory.and_then(|memory| CommonWindow::of(memory, aggregator, windows));
@@ -368,9 +271,4 @@ enum Copy {
 
 fn state(gave_up: bool) -> u8 {
     if gave_up { GAVE_UP } else { GOES_ON }
-}
-
-/// Bytes of all parcels.
-fn total(parcels: &[Parcel<'_>]) -> usize {
-    narrow(parcels.iter().map(Parcel::len).sum())
 }

@@ -7,6 +7,7 @@
 //! | `shuffle` | rounds: bytes between the ranks and the aggregators' windows |
 //! | `relay` | bytes from partner to partner, in the phases of a round |
 //! | `common` | the same where ranks place and take their bytes in the windows by themselves |
+//! | `packed` | such windows for short pieces |
 //! | `straight` | long pieces read straight into the memory of threads |
 //! | `window` | one aggregator's window: assembled, stored, fetched, handed out |
 //! | `independent` | a rank serves its own request |
@@ -35,6 +36,7 @@ mod common;
 mod coverage;
 mod independent;
 pub(crate) mod inspect;
+mod packed;
 mod relay;
 mod shuffle;
 mod straight;

@@ -106,8 +106,8 @@ impl<'a> Shuffle<'a> {
         let window = shuffled.domain_of(rank).map(|domain| {
             let in_common = job.prepared.common && !shuffled.packs_common();
             let count = if in_common { shuffled.common_windows() } else { 0 };
-            let common = common::windows(job, rank, count);
-            (domain, Window::new(domain, shuffled, common))
+            let bytes = shuffled.own_window_bytes(job.prepared.common);
+            (domain, Window::new(domain, shuffled, (bytes, common::windows(job, rank, count))))
         });
         let gave_up = job.refused.is_some();
         let mut shuffle = Shuffle {

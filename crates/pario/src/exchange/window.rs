@@ -73,9 +73,12 @@ impl Room {
 }
 
 impl Window {
-    /// A window for a domain, as large as the plan's largest; or those that this rank has in common
-    /// with others.
-    pub(super) fn new(domain: &Domain, shuffled: &Shuffled, common: Vec<CommonWindow>) -> Window {
+    /// A window of so many bytes for a domain; or those that this rank has in common with others.
+    pub(super) fn new(
+        domain: &Domain,
+        shuffled: &Shuffled,
+        (wanted, common): (u64, Vec<CommonWindow>),
+    ) -> Window {
         let mut window = Window {
             rooms: common.into_iter().map(|one| Room::new(Place::Common(one, 0))).collect(),
             holes: shuffled.holes(),
@@ -84,7 +87,7 @@ impl Window {
             closed: false,
         };
         if window.rooms.is_empty() {
-            let (wanted, mut bytes) = (shuffled.window_bytes(), Vec::new());
+            let mut bytes = Vec::new();
             if bytes.try_reserve_exact(narrow(wanted)).is_err() {
                 let text =
                     format!("no memory for a window of {wanted} bytes; lower cb_buffer_size");

@@ -80,7 +80,8 @@ pub struct Hints {
     /// Larger holes are not sieved (`pario_sieve_hole_bytes`).
     pub sieve_hole_bytes: u64,
     /// Pieces of this mean length and more get to or from the memory of other ranks of a node with
-    /// one copy less, where that is possible (`pario_long_piece_bytes`); chosen by pario unless set.
+    /// one copy less, where that is possible (`pario_long_piece_bytes`); chosen by pario unless
+    /// set.
     pub long_piece_bytes: Option<u64>,
     /// Whether processes of a node place and take their bytes in the windows of aggregators by
     /// themselves (`pario_common_windows`).
