@@ -503,14 +503,16 @@ fn a_failed_sync_fails_again_on_all_ranks() {
     }
 }
 
+/// The storage calls of a rank, and how many of them failed.
+type Calls = (std::ops::Range<u64>, u64);
+
 impl Scenario {
-    /// A non-blocking or a split write: the storage calls of each rank and how many failed, and the
-    /// outcomes.
+    /// A non-blocking or a split write: the storage calls and the outcome of each rank.
     fn run_in_background(
         &self,
         split: bool,
         point: Option<&Point>,
-    ) -> (Vec<(std::ops::Range<u64>, u64)>, Vec<Result<Status>>) {
+    ) -> (Vec<Calls>, Vec<Result<Status>>) {
         let memory = Memory::new();
         memory.put("f", &self.old());
         let devices = devices(&memory, point);
