@@ -1,12 +1,11 @@
 //! Rounds in which ranks place and take their bytes in the aggregators' windows by themselves.
 //!
 //! The windows are in memory that the processes of a node have in common, one or two for each
-//! aggregator.
-//! A write: the aggregator says that a window is open, each rank that has bytes in it places them
-//! there and says so, and the aggregator stores them; the other window is filled meanwhile. A read:
-//! the aggregator fetches a window and says how far the file goes, and each rank takes its bytes
-//! and says so. What is said is some bytes, whose last one tells whether its sender goes on or has
-//! given up.
+//! aggregator. A write: the aggregator says that a window is open, each rank that has bytes in it
+//! places them there and says so, and the aggregator stores them; the other window is filled
+//! meanwhile. A read: the aggregator fetches a window and says how far the file goes, and each rank
+//! takes its bytes and says so. What is said is some bytes, whose last one tells whether its sender
+//! goes on or has given up.
 //!
 //! Short pieces are packed in these windows (`packed`).
 //!
@@ -42,7 +41,7 @@ impl Said {
     fn to_wire(&self) -> Vec<u8> {
         let mut wire = self.end.to_le_bytes().to_vec();
         wire.extend(self.begin.to_wire().to_le_bytes());
-        wire.push(if self.gave_up { GAVE_UP } else { GOES_ON });
+        wire.push(state(self.gave_up));
         wire
     }
 

@@ -61,6 +61,7 @@ impl<'a> Shuffle<'a> {
             if there.is_empty() {
                 continue;
             }
+            // Parcels are apart here, so that nothing about holes is remembered for the round.
             window.open_for_write(self.job, (round, part.start), &there, self.statistics);
             if window.is_closed() {
                 return;

@@ -3,11 +3,11 @@
 //! A plain store loads the line that it goes to first, and keeps it: for a target that is longer
 //! than the cache both are wasted. Streaming stores write whole lines and load nothing. Only a
 //! contiguous target has whole lines; short blocks are put together in lines first, on the stack;
-//! those of lists are not, since that costs more than it saves.
-//! The first and the last line, which others may have a part of, are stored as usual.
+//! those of lists are not, since that costs more than it saves. The first and the last line, which
+//! others may have a part of, are stored as usual.
 //!
-//! Cost: as the copies above, with about two thirds of the memory traffic. Measured: 100 MiB read
-//! by 2 threads through windows of 256 KiB to blocks of 512 bytes, 15.2 ms instead of 19.1.
+//! Cost: as the copies above, with about two thirds of the memory traffic. Measured: 100 MiB in
+//! blocks of 2 KiB, read by 16 threads on 2 cores, 17 ms instead of 20 (medians of 24 runs).
 
 use std::mem::MaybeUninit;
 use std::ptr;
