@@ -324,6 +324,26 @@ impl Communicator for MpiCommunicator {
         Some(self.traffic.as_ref()?.windows())
     }
 
+    fn poll_common(
+        &self,
+        _call: u64,
+        is_so: &mut (dyn FnMut() -> bool + Send),
+        _context: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        // Whoever waits hears the bell, and asks again before it sleeps.
+        if !is_so() {
+            return Poll::Pending;
+        }
+        wait::note_progress();
+        Poll::Ready(Ok(()))
+    }
+
+    fn wake_common(&self, rank: u32) {
+        if let Some(traffic) = &self.traffic {
+            traffic.wake(rank);
+        }
+    }
+
     fn process_memory(&self) -> Option<&ProcessMemory> {
         self.traffic.as_ref()?.memory()
     }

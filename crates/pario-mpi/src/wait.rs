@@ -110,6 +110,13 @@ thread_local! {
     };
     /// When this thread last let MPI carry its messages forward.
     static PROGRESSED: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// Whether this thread has got something that it waited for, since it last looked.
+    static WENT_ON: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Remembers that this thread has got something that it waited for.
+pub(crate) fn note_progress() {
+    WENT_ON.set(true);
 }
 
 /// A communicator of MPI's, by which MPI is asked.
@@ -148,6 +155,9 @@ impl Asked {
             let mut asked = 0u32;
             let mut sleep = SLEEP;
             while !turn() {
+                if WENT_ON.take() {
+                    yields = 0;
+                }
                 if woken.0.swap(false, Ordering::Acquire) {
                     continue;
                 }

@@ -180,7 +180,7 @@ impl Meeting {
         let own = members.get(usize::try_from(self.rank).unwrap_or(0)).copied().flatten();
         Arc::new(Traffic {
             mpi: self.mpi,
-            windows: segment.windows(members.clone()),
+            windows: segment.windows(members.iter().map(Option::is_some).collect()),
             segment,
             own: own.unwrap_or(0),
             state: Mutex::new(State::new(bells.len())),

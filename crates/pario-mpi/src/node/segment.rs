@@ -10,12 +10,12 @@
 //! | departures | for each rank of the node, whether it has left |
 //! | controls | for each reader and each writer the numbers of their ring |
 //! | rings | their bytes |
-//! | windows | for each rank of the node, room for windows of the file |
+//! | windows | memory in common for windows of the file ([`CommonMemory`]) |
 //!
 //! The lines are used only where all ranks are on one node.
 //!
 //! Cost: a page is there only once it was touched; rings take at most 64 MiB of a node together for
-//! up to 128 ranks, windows 2 MiB for each rank that stores or fetches for others.
+//! up to 128 ranks, windows 8 MiB.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ use super::ring::{Control, Ring};
 const RINGS_BYTES: usize = 64 << 20;
 const RING_BYTES_MAX: usize = 64 << 10;
 const PAGE_BYTES: usize = 4096;
-/// Bytes for the windows of a rank; only those of aggregators are ever touched. Larger ones leave
-/// the caches that the ranks fill them from; smaller ones make them wait for each other more often.
-const WINDOWS_BYTES: usize = 4 << 20;
+/// Bytes for windows. More leave the caches that the ranks fill them from; with fewer they wait for
+/// each other more often.
+const WINDOWS_BYTES: usize = 8 << 20;
 
 /// Where the parts of a segment are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Layout {
         let controls = departures_end.next_multiple_of(align_of::<Control>());
         let rings = (controls + pairs * size_of::<Control>()).next_multiple_of(PAGE_BYTES);
         let windows = rings + pairs * ring_bytes;
-        let bytes = windows + members * WINDOWS_BYTES;
+        let bytes = windows + CommonMemory::bytes(ranks, WINDOWS_BYTES);
         Layout { ranks, members, departures, controls, rings, ring_bytes, windows, bytes }
     }
 }
@@ -129,14 +129,13 @@ impl Segment {
         }
     }
 
-    /// Room for the windows of the members, whose numbers are given by rank.
-    pub(super) fn windows(self: &Arc<Self>, members: Vec<Option<usize>>) -> CommonMemory {
-        let known = |member: &Option<usize>| member.is_none_or(|one| one < self.layout.members);
-        assert!(members.iter().all(known), "members of this node");
+    /// The memory in common of some ranks.
+    pub(super) fn windows(self: &Arc<Self>, reaches: Vec<bool>) -> CommonMemory {
+        assert!(reaches.len() == self.layout.ranks, "all ranks of the communicator");
         let start = self.mapping.as_mut_ptr().wrapping_add(self.layout.windows);
-        // SAFETY: `Layout::new` has so many bytes for each member, which nothing else uses; the
-        // segment keeps them mapped.
-        unsafe { CommonMemory::new(start, WINDOWS_BYTES, members, self.clone()) }
+        // SAFETY: `Layout::new` has room for it, from the beginning of a page on, which nothing
+        // else uses; the segment keeps it mapped, and was zero when it was made.
+        unsafe { CommonMemory::new(start, WINDOWS_BYTES, reaches, self.clone()) }
     }
 
     /// The ring from one member to another. Only one thread of `from` writes at a time, and only
@@ -196,7 +195,9 @@ mod tests {
             assert!(layout.ring_bytes.is_power_of_two() && layout.ring_bytes >= PAGE_BYTES);
             assert!(members > 128 || pairs * layout.ring_bytes <= RINGS_BYTES);
             assert_eq!(layout.windows, layout.rings + pairs * layout.ring_bytes);
-            assert_eq!(layout.bytes, layout.windows + members * WINDOWS_BYTES);
+            assert_eq!(layout.windows % PAGE_BYTES, 0);
+            let common = CommonMemory::bytes(members + 5, WINDOWS_BYTES);
+            assert_eq!(layout.bytes, layout.windows + common);
         }
     }
 }

@@ -361,6 +361,13 @@ impl Traffic {
         pushed.map(|()| bytes)
     }
 
+    /// Wakes a rank of the node, if it waits.
+    pub(crate) fn wake(&self, rank: u32) {
+        if let Some(member) = self.member(rank) {
+            self.bells[member].ring();
+        }
+    }
+
     /// Sends and takes what it can; whether this rank has nothing that others still need.
     pub(crate) fn is_finished(&self) -> bool {
         let mut state = self.lock();

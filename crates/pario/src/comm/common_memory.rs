@@ -1,25 +1,35 @@
 //! Memory that ranks in different processes of one node have in common.
 //!
-//! Each rank has a part, and all ranks of the node can use all parts. Who uses which bytes when is
-//! agreed by messages (`exchange::common`); here is only where they are.
+//! It has room for windows of the file, and what the ranks agree by who uses them when (`board`).
 //!
-//! Unsafe: an address and a length, for whoever keeps them mapped.
+//! Unsafe: an address and a length, for whoever keeps them mapped; and atomic numbers there.
 #![allow(unsafe_code)]
 
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::AtomicU64;
 
+use super::board::{Notes, SLOTS_MAX};
+use super::collective::index;
 use crate::datatype::copy::Span;
-use crate::number::wide;
+use crate::number::{narrow, wide};
+
+const PAGE_BYTES: usize = 4096;
 
 /// Memory of a communicator's ranks on one node, as one of them sees it.
+///
+/// | part | what it is |
+/// | --- | --- |
+/// | notes | what the ranks agree by |
+/// | states | what each of them does |
+/// | places | for each window in use, a number for each rank |
+/// | windows | bytes of the file, from the beginning of a page on |
 pub struct CommonMemory {
     start: *mut u8,
-    part_bytes: usize,
-    /// The number of each rank's part; none for ranks on other nodes.
-    parts: Vec<Option<usize>>,
+    window_bytes: usize,
+    /// Whether a rank has this memory, by rank.
+    reaches: Vec<bool>,
     /// Keeps the memory where it is.
     _keeper: Arc<dyn Any + Send + Sync>,
 }
@@ -29,59 +39,111 @@ unsafe impl Send for CommonMemory {}
 // SAFETY: as above.
 unsafe impl Sync for CommonMemory {}
 
+/// Some memory of this process in the place of common memory.
+#[derive(Default)]
+#[repr(C, align(64))]
+pub(super) struct Line([AtomicU64; 8]);
+
+impl Line {
+    const BYTES: usize = size_of::<Line>();
+
+    /// So many bytes, or a few more.
+    pub(super) fn lines(bytes: usize) -> Vec<Line> {
+        std::iter::repeat_with(Line::default).take(bytes.div_ceil(Line::BYTES)).collect()
+    }
+}
+
 impl CommonMemory {
-    /// Memory at `start` in parts of `part_bytes` bytes, whose numbers are given by rank; none for
-    /// ranks that do not have this memory.
+    /// Bytes of the memory of a communicator with so many ranks, with so many bytes for windows.
+    pub fn bytes(ranks: usize, window_bytes: usize) -> usize {
+        numbers_end(ranks).next_multiple_of(PAGE_BYTES) + window_bytes
+    }
+
+    /// Memory at `start` with room for so many bytes of windows, of those ranks of a communicator
+    /// for which `reaches` says so.
     ///
     /// # Safety
-    /// All parts are mapped for reading and writing while `keeper` lives, and used by nothing else.
+    /// As many bytes as [`CommonMemory::bytes`] says are mapped for reading and writing from
+    /// `start` on, aligned to 64 bytes, while `keeper` lives. They were zero before any rank had
+    /// them, and are used by nothing else.
     pub unsafe fn new(
         start: *mut u8,
-        part_bytes: usize,
-        parts: Vec<Option<usize>>,
+        window_bytes: usize,
+        reaches: Vec<bool>,
         keeper: Arc<dyn Any + Send + Sync>,
     ) -> CommonMemory {
-        CommonMemory { start, part_bytes, parts, _keeper: keeper }
+        CommonMemory { start, window_bytes, reaches, _keeper: keeper }
     }
 
     /// Memory of this process, for ranks that are threads of it.
-    pub(super) fn of_threads(bytes: &Arc<Vec<AtomicU8>>, nodes: &[u32], node: u32) -> CommonMemory {
-        let part = |(rank, one): (usize, &u32)| (*one == node).then_some(rank);
-        let parts: Vec<Option<usize>> = nodes.iter().enumerate().map(part).collect();
-        let start = bytes.as_ptr().cast_mut().cast();
-        // SAFETY: the bytes live as long as the keeper; atomic numbers may be written to by
-        // whoever shares them.
-        unsafe { CommonMemory::new(start, bytes.len() / nodes.len().max(1), parts, bytes.clone()) }
+    pub(super) fn of_threads(
+        lines: &Arc<Vec<Line>>,
+        window_bytes: usize,
+        (nodes, node): (&[u32], u32),
+    ) -> CommonMemory {
+        let reaches = nodes.iter().map(|&one| one == node).collect();
+        let start = lines.as_ptr().cast_mut().cast();
+        // SAFETY: the lines live as long as the keeper, and there are enough; atomic numbers may be
+        // written to by whoever shares them.
+        unsafe { CommonMemory::new(start, window_bytes, reaches, lines.clone()) }
     }
 
     /// Whether a rank has this memory too.
     pub fn reaches(&self, rank: u32) -> bool {
-        self.number(rank).is_some()
+        self.reaches.get(index(rank)).is_some_and(|&reaches| reaches)
     }
 
-    /// Bytes of each part.
-    pub fn part_bytes(&self) -> usize {
-        self.part_bytes
+    /// Bytes for windows.
+    pub fn window_bytes(&self) -> usize {
+        self.window_bytes
     }
 
-    fn number(&self, rank: u32) -> Option<usize> {
-        self.parts.get(usize::try_from(rank).ok()?).copied().flatten()
+    /// What the ranks agree by.
+    pub(crate) fn notes(&self) -> &Notes {
+        // SAFETY: the memory begins with them, aligned, and is there as long as `self`; zeroed
+        // memory is valid, and all ranks use it as the atomic numbers that it is made of.
+        unsafe { &*self.start.cast::<Notes>() }
     }
 
-    /// The part of a rank.
-    pub(crate) fn part(&self, rank: u32) -> Option<Span> {
-        let start = self.start.wrapping_add(self.number(rank)? * self.part_bytes);
-        Some(Span::at(start, 0..wide(self.part_bytes).cast_signed()))
+    /// What each rank does, and then a number for each rank and slot.
+    fn numbers(&self) -> &[AtomicU64] {
+        let count = self.reaches.len() * (1 + SLOTS_MAX);
+        // SAFETY: as above; `numbers_end` counts so many.
+        unsafe {
+            let first = self.start.add(size_of::<Notes>()).cast::<AtomicU64>();
+            std::slice::from_raw_parts(first, count)
+        }
     }
+
+    /// What each rank does.
+    pub(crate) fn states(&self) -> &[AtomicU64] {
+        &self.numbers()[..self.reaches.len()]
+    }
+
+    /// A number for each slot of windows and rank.
+    pub(crate) fn place(&self, slot: u64, rank: u32) -> &AtomicU64 {
+        &self.numbers()[(1 + narrow(slot)) * self.reaches.len() + index(rank)]
+    }
+
+    /// The bytes for windows.
+    pub(crate) fn windows(&self) -> Span {
+        let before = numbers_end(self.reaches.len()).next_multiple_of(PAGE_BYTES);
+        Span::at(self.start.wrapping_add(before), 0..wide(self.window_bytes).cast_signed())
+    }
+}
+
+/// Where the numbers of so many ranks end.
+fn numbers_end(ranks: usize) -> usize {
+    size_of::<Notes>() + ranks * (1 + SLOTS_MAX) * size_of::<AtomicU64>()
 }
 
 impl fmt::Debug for CommonMemory {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CommonMemory { part_bytes, parts, .. } = self;
+        let CommonMemory { window_bytes, reaches, .. } = self;
         formatter
             .debug_struct("CommonMemory")
-            .field("part_bytes", part_bytes)
-            .field("parts", parts)
+            .field("window_bytes", window_bytes)
+            .field("reaches", reaches)
             .finish_non_exhaustive()
     }
 }

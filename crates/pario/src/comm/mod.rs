@@ -19,6 +19,7 @@ use std::task::{Context, Poll};
 
 use crate::error::Result;
 
+pub(crate) mod board;
 pub mod collective;
 mod common_memory;
 mod gate;
@@ -129,9 +130,30 @@ pub trait Communicator: Send + Sync {
     }
 
     /// Memory that this rank has in common with other processes of its node, if there is such. If
-    /// it reaches another rank's part, that one reaches its part too.
+    /// it is that of another rank, that rank has this one's.
     fn common_memory(&self) -> Option<&CommonMemory> {
         None
+    }
+
+    /// Whether something is so in common memory; if not, the waker is called when another rank
+    /// wakes this one ([`Communicator::wake_common`]). `call` is the collective call that waits.
+    fn poll_common(
+        &self,
+        call: u64,
+        is_so: &mut (dyn FnMut() -> bool + Send),
+        context: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        let _ = call;
+        if is_so() {
+            return Poll::Ready(Ok(()));
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Wakes a rank that waits for something in common memory.
+    fn wake_common(&self, rank: u32) {
+        let _ = rank;
     }
 
     /// Whether the ranks, all of one node, are more than its processors; the same on all ranks.

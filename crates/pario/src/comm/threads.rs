@@ -9,9 +9,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
@@ -19,6 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::collective::{index, rank_of};
+use super::common_memory::Line;
 use super::{CommonMemory, Communicator, GateLine, Message, ProcessMemory, Tag, Task};
 use crate::error::{Error, ErrorClass, Result};
 
@@ -72,8 +74,8 @@ impl Threads {
         self
     }
 
-    /// Pretends that ranks are processes with memory in common, so many bytes each. Whether they
-    /// can use each other's own memory too, the other methods say.
+    /// Pretends that ranks are processes with memory in common, with room for so many bytes of
+    /// windows. Whether they can use each other's own memory too, the other methods say.
     pub fn with_common_memory(mut self, bytes: usize) -> Threads {
         if self.memory == Memory::Shared {
             self.memory = Memory::Apart;
@@ -157,7 +159,9 @@ struct Exchange {
     mailboxes: Vec<Mutex<Mailbox>>,
     counter: AtomicU64,
     gate: Vec<GateLine>,
-    common: Arc<Vec<AtomicU8>>,
+    common: Arc<Vec<Line>>,
+    /// Those who wait for something there, by rank.
+    watching: Vec<Mutex<Option<Waker>>>,
 }
 
 #[derive(Default)]
@@ -171,8 +175,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn zeros(count: usize) -> Vec<AtomicU8> {
-    std::iter::repeat_with(AtomicU8::default).take(count).collect()
+fn wake(watching: &Mutex<Option<Waker>>) {
+    let waker = lock(watching).take();
+    waker.into_iter().for_each(Waker::wake);
 }
 
 impl Group {
@@ -200,7 +205,11 @@ impl Group {
                 mailboxes: self.nodes.iter().map(|_| Mutex::default()).collect(),
                 counter: AtomicU64::new(0),
                 gate: GateLine::lines(rank_of(self.nodes.len())),
-                common: Arc::new(zeros(self.nodes.len() * self.common_bytes)),
+                common: Arc::new(Line::lines(match self.common_bytes {
+                    0 => 0,
+                    bytes => CommonMemory::bytes(self.nodes.len(), bytes),
+                })),
+                watching: self.nodes.iter().map(|_| Mutex::default()).collect(),
             });
             alive.retain(|exchange| exchange.strong_count() > 0);
             alive.push(Arc::downgrade(&exchange));
@@ -233,13 +242,16 @@ impl Group {
             let waiting = std::mem::take(&mut lock(mailbox).waiting);
             waiting.into_values().for_each(Waker::wake);
         }
+        for watching in exchanges.iter().flat_map(|exchange| &exchange.watching) {
+            wake(watching);
+        }
     }
 
-    /// An error if nothing can come from `from` any more.
-    fn check(&self, from: u32) -> Result<()> {
+    /// An error if nothing can come from one of these ranks any more.
+    fn check(&self, mut from: Range<u32>) -> Result<()> {
         let mut fate = lock(&self.fate);
-        if fate.ended[index(from)] {
-            fate.lost.get_or_insert((from, "has ended"));
+        if let Some(ended) = from.find(|&rank| fate.ended[index(rank)]) {
+            fate.lost.get_or_insert((ended, "has ended"));
         }
         match fate.lost {
             None => Ok(()),
@@ -269,8 +281,9 @@ impl Rank {
         let reached = |node: &u32| (node == own).then(std::process::id);
         let processes = (group.memory == Memory::Processes)
             .then(|| ProcessMemory::new(group.nodes.iter().map(reached).collect()));
-        let common = (group.common_bytes > 0)
-            .then(|| CommonMemory::of_threads(&exchange.common, &group.nodes, *own));
+        let common = (group.common_bytes > 0).then(|| {
+            CommonMemory::of_threads(&exchange.common, group.common_bytes, (&group.nodes, *own))
+        });
         Rank { rank, group, exchange, duplicates, processes, common, progress }
     }
 }
@@ -332,7 +345,7 @@ impl Communicator for Rank {
         }
         // The mailbox stays locked until the waker is in it: whoever breaks the group after this
         // check finds the waker.
-        if let Err(error) = self.group.check(from) {
+        if let Err(error) = self.group.check(from..from + 1) {
             drop(mailbox);
             self.group.wake_all();
             return Poll::Ready(Err(error.on_rank(self.rank)));
@@ -362,6 +375,31 @@ impl Communicator for Rank {
 
     fn common_memory(&self) -> Option<&CommonMemory> {
         self.common.as_ref()
+    }
+
+    fn poll_common(
+        &self,
+        _call: u64,
+        is_so: &mut (dyn FnMut() -> bool + Send),
+        context: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        if is_so() {
+            return Poll::Ready(Ok(()));
+        }
+        // Whoever breaks the group after the check finds the waker, as above.
+        let mut watching = lock(&self.exchange.watching[index(self.rank)]);
+        if let Err(error) = self.group.check(0..self.size()) {
+            drop(watching);
+            self.group.wake_all();
+            return Poll::Ready(Err(error.on_rank(self.rank)));
+        }
+        *watching = Some(context.waker().clone());
+        drop(watching);
+        if is_so() { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    fn wake_common(&self, rank: u32) {
+        wake(&self.exchange.watching[index(rank)]);
     }
 
     fn process_memory(&self) -> Option<&ProcessMemory> {

@@ -30,7 +30,20 @@ pub struct Watched {
     subject: String,
     /// A wait is mentioned after this time; never if it is zero.
     patience: Duration,
-    waits: Mutex<HashMap<(u32, Tag), Wait>>,
+    waits: Mutex<HashMap<Awaited, Wait>>,
+}
+
+/// What a rank waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Awaited {
+    Message {
+        from: u32,
+        tag: Tag,
+    },
+    /// A change in common memory, in a call.
+    Change {
+        call: u64,
+    },
 }
 
 /// A wait that has begun.
@@ -57,26 +70,33 @@ impl Watched {
         Watched { inner, subject, patience, waits: Mutex::default() }
     }
 
-    fn note(&self, from: u32, tag: Tag, waits: bool) {
+    fn note(&self, awaited: Awaited, waits: bool) {
         if self.patience.is_zero() {
             return;
         }
         let mut noted = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
         if !waits {
-            noted.remove(&(from, tag));
+            noted.remove(&awaited);
             return;
         }
         let wait = noted
-            .entry((from, tag))
+            .entry(awaited)
             .or_insert_with(|| Wait { since: Instant::now(), mentioned_next: self.patience });
         let lasted = wait.since.elapsed();
         if wait.is_due(lasted) {
+            let (whom, call, question) = match awaited {
+                Awaited::Message { from, tag } => {
+                    (format!("rank {from}"), tag.call, "has that rank made the call?")
+                }
+                Awaited::Change { call } => {
+                    ("other ranks".to_owned(), call, "does their storage answer?")
+                }
+            };
             eprintln!(
-                "pario: rank {} has been waiting for rank {from} for {} s in collective call {} \
-                 on {}; has that rank made the call?",
+                "pario: rank {} has been waiting for {whom} for {} s in collective call {call} on \
+                 {}; {question}",
                 self.rank(),
                 lasted.as_secs(),
-                tag.call,
                 self.subject
             );
         }
@@ -116,7 +136,7 @@ impl Communicator for Watched {
         context: &mut Context<'_>,
     ) -> Poll<Result<Message>> {
         let poll = self.inner.poll_receive(from, tag, context);
-        self.note(from, tag, poll.is_pending());
+        self.note(Awaited::Message { from, tag }, poll.is_pending());
         poll
     }
 
@@ -134,6 +154,21 @@ impl Communicator for Watched {
 
     fn common_memory(&self) -> Option<&CommonMemory> {
         self.inner.common_memory()
+    }
+
+    fn poll_common(
+        &self,
+        call: u64,
+        is_so: &mut (dyn FnMut() -> bool + Send),
+        context: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        let poll = self.inner.poll_common(call, is_so, context);
+        self.note(Awaited::Change { call }, poll.is_pending());
+        poll
+    }
+
+    fn wake_common(&self, rank: u32) {
+        self.inner.wake_common(rank);
     }
 
     fn process_memory(&self) -> Option<&ProcessMemory> {

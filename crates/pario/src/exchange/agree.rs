@@ -3,16 +3,23 @@
 //! Every rank contributes its error, if it has one. All return the same one: of the greatest
 //! (most specific) class, from the lowest rank that has it, with that rank's text.
 
+use std::ops::Range;
+
 use crate::comm::Communicator;
 use crate::comm::collective::{all_gather, rank_of};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
+use crate::number::wide;
 
 use super::Outcome;
 
-/// What one rank says at the end: how far its storage got, and its error.
+/// What one rank says at the end: what its storage did, and its error.
+#[derive(Default)]
 pub(super) struct Report {
+    /// All bytes of its domain below this offset are done.
     pub(super) reached: u64,
+    /// Ranges of the file that it should have stored but has not.
+    pub(super) undone: Vec<Range<u64>>,
     pub(super) error: Option<Error>,
 }
 
@@ -20,6 +27,11 @@ impl Report {
     fn to_wire(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.unsigned(self.reached);
+        writer.unsigned(wide(self.undone.len()));
+        for file in &self.undone {
+            writer.unsigned(file.start);
+            writer.unsigned(file.end);
+        }
         writer.text(&self.error.as_ref().map(Error::to_wire).unwrap_or_default());
         writer.bytes
     }
@@ -27,28 +39,27 @@ impl Report {
     fn from_wire(wire: &[u8]) -> Result<Report> {
         let mut reader = Reader::new(wire);
         let reached = reader.unsigned()?;
+        let undone = (0..reader.unsigned()?)
+            .map(|_| Ok(reader.unsigned()?..reader.unsigned()?))
+            .collect::<Result<_>>()?;
         let error = reader.text()?;
         let error = (!error.is_empty()).then(|| Error::from_wire(error));
-        Ok(Report { reached, error })
+        Ok(Report { reached, undone, error })
     }
 }
 
-/// Exchanges the reports of all ranks; returns how far each one got, and the agreed error.
+/// Exchanges the reports of all ranks; returns them and the agreed error.
 pub(super) async fn reports(
     communicator: &dyn Communicator,
     call: u64,
     own: Report,
-) -> Result<(Vec<u64>, Option<Error>)> {
+) -> Result<(Vec<Report>, Option<Error>)> {
     let own = Report { error: own.error.map(|error| error.on_rank(communicator.rank())), ..own };
     let gathered = all_gather(communicator, call, own.to_wire()).await?;
-    let mut reached = Vec::with_capacity(gathered.len());
-    let mut errors = Vec::with_capacity(gathered.len());
-    for wire in gathered {
-        let report = Report::from_wire(&wire)?;
-        reached.push(report.reached);
-        errors.push(report.error);
-    }
-    Ok((reached, most_specific(errors)))
+    let mut reports =
+        gathered.iter().map(|wire| Report::from_wire(wire)).collect::<Result<Vec<Report>>>()?;
+    let errors = reports.iter_mut().map(|report| report.error.take()).collect();
+    Ok((reports, most_specific(errors)))
 }
 
 /// The error that all ranks report.
@@ -69,7 +80,7 @@ pub(super) async fn agree(
     call: u64,
     own: Outcome,
 ) -> Result<Outcome> {
-    let report = Report { reached: 0, error: own.error };
+    let report = Report { error: own.error, ..Report::default() };
     let (_, error) = reports(communicator, call, report).await?;
     Ok(Outcome { moved: own.moved, error })
 }
@@ -84,7 +95,7 @@ pub(crate) async fn agree_on<T>(
         Ok(value) => (Some(value), None),
         Err(error) => (None, Some(error)),
     };
-    let (_, agreed) = reports(communicator, call, Report { reached: 0, error }).await?;
+    let (_, agreed) = reports(communicator, call, Report { error, ..Report::default() }).await?;
     match (value, agreed) {
         (Some(value), None) => Ok(value),
         (_, Some(error)) => Err(error),

@@ -1,273 +1,371 @@
-//! Rounds in which ranks place and take their bytes in the aggregators' windows by themselves.
+//! Windows in memory that the processes of a node have in common.
 //!
-//! The windows are in memory that the processes of a node have in common, one or two for each
-//! aggregator. A write: the aggregator says that a window is open, each rank that has bytes in it
-//! places them there and says so, and the aggregator stores them; the other window is filled
-//! meanwhile. A read: the aggregator fetches a window and says how far the file goes, and each rank
-//! takes its bytes and says so. What is said is some bytes, whose last one tells whether its sender
-//! goes on or has given up.
+//! The windows of all domains have numbers and go through a few slots of that memory, one after
+//! the other (`comm::board`). A read: somebody fetches a window into its slot when that is free,
+//! and each rank that has bytes there takes them. A write: somebody prepares the window, each rank
+//! places its bytes, and the last one stores it. Nobody sends anything, and nobody waits for a
+//! certain rank: whoever finds nothing of its own to copy fetches the next window. So there is work
+//! for every processor while there is any rank that can run, whoever that is.
+//!
+//! Where hints say who may touch storage, or not every rank knows what all others ask for,
+//! aggregators do that for the windows of their own domains ([`Servers::Aggregators`]).
+//!
+//! A rank that has given up says so on the board; from then on nothing is stored or fetched, but
+//! all windows are opened and left as ever. What was not stored is told by those who should have
+//! done it.
 //!
 //! Short pieces are packed in these windows (`packed`).
 //!
-//! Cost: each byte is copied once, by the rank whose it is, besides the storage access; two short
-//! messages for each rank in each window.
+//! Cost: each byte is copied once, by the rank whose it is, besides the storage access; no message.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::Job;
+use super::agree::{Report, reports};
 use super::packed::Begin;
-use super::shuffle::{GAVE_UP, GOES_ON, Shuffle, malformed};
+use super::shuffle::malformed;
+use super::window::{Window, reach};
+use super::{Job, Outcome};
+use crate::access::Access;
 use crate::access::memory::{CommonWindow, Parcel};
-use crate::comm::Lane;
+use crate::comm::CommonMemory;
+use crate::comm::board::Board;
+use crate::comm::collective::rank_of;
 use crate::error::Result;
+use crate::plan::two_phase::Servers;
+use crate::plan::{Direction, Shuffled};
+use crate::statistics::CallStatistics;
 
-/// The windows of an aggregator, in the order in which rounds take them.
-pub(super) fn windows(job: &Job<'_>, aggregator: u32, count: u64) -> Vec<CommonWindow> {
-    let memory = job.communicator.common_memory();
-    let window = |round| CommonWindow::of(memory?, aggregator, (round, count));
-    (0..count).map_while(window).collect()
+/// Carries a plan out; every rank returns the same error.
+pub(super) async fn run(
+    job: &Job<'_>,
+    shuffled: &Shuffled,
+    (servers, statistics): (Servers, &mut CallStatistics),
+) -> Result<Outcome> {
+    let (start, storage_before) = (Instant::now(), statistics.storage);
+    let Some(memory) = job.communicator.common_memory() else {
+        unreachable!("all ranks have agreed that they have common memory");
+    };
+    let mut common = Common::start((job, memory), shuffled, (servers, &mut *statistics));
+    for number in 0..common.total {
+        let positions = job.prepared.own.within(&common.file(number));
+        if !positions.is_empty() {
+            common.wait_for(number).await?;
+            common.copy(number, Parcel { access: &job.prepared.own, positions });
+            common.leave(number);
+        }
+    }
+    common.serve_to_the_end().await?;
+    let outcome = common.finish().await?;
+    let storage = statistics.storage - storage_before;
+    statistics.exchange += start.elapsed().saturating_sub(storage);
+    Ok(outcome)
 }
 
-/// What an aggregator says of a window.
-struct Said {
-    /// Where the file ends, or later.
-    end: u64,
-    begin: Begin,
-    gave_up: bool,
+pub(super) struct Common<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) shuffled: &'a Shuffled,
+    pub(super) statistics: &'a mut CallStatistics,
+    memory: &'a CommonMemory,
+    board: Board<'a>,
+    servers: Servers,
+    /// How many windows there are.
+    total: u32,
+    /// Those in the slots; where bytes are packed there, one of this rank's own.
+    pub(super) window: Window,
+    /// The next window that this aggregator has to open.
+    next: u32,
+    /// Windows that this aggregator has opened and has yet to store.
+    open: VecDeque<u32>,
+    /// Bytes of this rank's own request that it has taken.
+    taken: u64,
+    /// What this rank should have stored but has not.
+    undone: Vec<Range<u64>>,
 }
 
-impl Said {
-    fn to_wire(&self) -> Vec<u8> {
-        let mut wire = self.end.to_le_bytes().to_vec();
-        wire.extend(self.begin.to_wire().to_le_bytes());
-        wire.push(state(self.gave_up));
-        wire
-    }
-
-    fn from_wire(wire: &[u8]) -> Result<Said> {
-        let (&state, numbers) = wire.split_last().ok_or_else(malformed)?;
-        let (numbers, rest) = numbers.as_chunks::<8>();
-        let &[end, begin] = numbers else { return Err(malformed()) };
-        match rest.is_empty() {
-            true => Ok(Said {
-                end: u64::from_le_bytes(end),
-                begin: Begin::from_wire(u64::from_le_bytes(begin)),
-                gave_up: state != GOES_ON,
-            }),
-            false => Err(malformed()),
-        }
-    }
-}
-
-/// The rounds whose window a rank has not let go of yet, by rank.
-#[derive(Default)]
-pub(super) struct Lent(HashMap<u32, VecDeque<u64>>);
-
-impl<'a> Shuffle<'a> {
-    /// Write, as an aggregator: opens the windows of the first rounds.
-    pub(super) fn open_first(&mut self) -> Result<()> {
-        (0..self.shuffled.common_windows()).try_for_each(|round| self.open_common(round))
-    }
-
-    /// Write, as an aggregator: prepares the window of a round, and says that it is open.
-    fn open_common(&mut self, round: u64) -> Result<()> {
-        let (ranks, parcels) = self.window_parcels(round);
-        let packed = self.shuffled.packs_common();
-        let Some((domain, window)) = &mut self.window else { return Ok(()) };
-        if parcels.is_empty() {
-            return Ok(());
-        }
-        if self.gave_up {
-            window.close();
-        }
-        if !packed {
-            let start = self.shuffled.window(domain, round).start;
-            window.open_for_write(self.job, (round, start), &parcels, self.statistics);
-        }
-        self.gave_up |= window.is_closed();
-        let begins = Begin::of_all(&parcels, packed, u64::MAX);
-        for (rank, begin) in ranks.into_iter().zip(begins) {
-            if !self.is_own(rank) {
-                let said = Said { end: u64::MAX, begin, gave_up: self.gave_up };
-                self.send(rank, Lane::Answer, said.to_wire())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Write, as a rank: places its bytes in the windows of a round.
-    pub(super) async fn fill_own(&mut self, round: u64) -> Result<()> {
-        for (aggregator, parcel) in self.common_parcels(round) {
-            let mut begin = Begin::InPlace;
-            let is_own = self.is_own(aggregator);
-            if is_own && self.shuffled.packs_common() {
-                continue;
-            }
-            if !is_own {
-                let said = Said::from_wire(&self.receive(aggregator, Lane::Answer).await?)?;
-                begin = said.begin;
-                self.gave_up |= said.gave_up;
-            }
-            if !self.gave_up {
-                self.copy((round, aggregator), (&parcel, begin), Copy::ToWindow)?;
-            }
-            if !is_own {
-                self.send(aggregator, Lane::Data, vec![state(self.gave_up)])?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Write, as an aggregator: stores the window of a round when all ranks have filled it.
-    pub(super) async fn store_common(&mut self, round: u64) -> Result<()> {
-        let (ranks, parcels) = self.window_parcels(round);
-        let mut closes = self.gave_up;
-        for &rank in &ranks {
-            if !self.is_own(rank) {
-                closes |= self.receive(rank, Lane::Data).await?.last() != Some(&GOES_ON);
-            }
-        }
-        let Some((_, window)) = &mut self.window else { return Ok(()) };
-        if closes {
-            window.close();
-        }
-        match self.shuffled.packs_common() {
-            _ if parcels.is_empty() => {}
-            true => self.store_packed(round, &ranks, &parcels),
-            false => window.store(self.job, round, &parcels, self.statistics),
-        }
-        self.gave_up |= self.window.as_ref().is_some_and(|(_, window)| window.is_closed());
-        self.open_common(round + self.shuffled.common_windows())
-    }
-
-    /// Read, as an aggregator: fetches the window of a round, and says how far the file goes.
-    pub(super) async fn fetch_common(&mut self, round: u64) -> Result<()> {
-        let (ranks, parcels) = self.window_parcels(round);
-        if parcels.is_empty() {
-            return Ok(());
-        }
-        if let Some(last) = round.checked_sub(self.shuffled.common_windows()) {
-            self.take_back(last).await?;
-        }
-        let Some((domain, window)) = &mut self.window else { return Ok(()) };
-        if self.gave_up {
-            window.close();
-        }
-        let file = self.shuffled.window(domain, round);
-        let packed = self.shuffled.packs_common();
-        let begins = Begin::of_all(&parcels, packed, file.end - file.start);
-        let end = match packed {
-            true => self.fetch_packed(round, (&ranks, &parcels), &begins),
-            false => window.fetch(self.job, (round, file.start), &parcels, self.statistics),
+impl<'a> Common<'a> {
+    fn start(
+        (job, memory): (&'a Job<'a>, &'a CommonMemory),
+        shuffled: &'a Shuffled,
+        (servers, statistics): (Servers, &'a mut CallStatistics),
+    ) -> Common<'a> {
+        let rank = job.communicator.rank();
+        let room = (shuffled.slots(), shuffled.windows_in_all(), shuffled.processors());
+        let board = Board::new(memory, (rank, job.call), room);
+        let slot = |slot: u64| CommonWindow::of(memory, slot, shuffled.window_bytes());
+        let window = match shuffled.packs_common() {
+            true => Window::new(shuffled.part_bytes(), shuffled.holes(), 0),
+            false => Window::in_common((0..shuffled.slots()).map(slot).collect(), shuffled.holes()),
         };
-        let gave_up = self.window.as_ref().is_some_and(|(_, window)| window.error.is_some());
-        for (&rank, &begin) in ranks.iter().zip(&begins) {
-            if !self.is_own(rank) {
-                self.send(rank, Lane::Data, Said { end, begin, gave_up }.to_wire())?;
-                self.lent.0.entry(rank).or_default().push_back(round);
-            }
+        let total = shuffled.windows_in_all();
+        let of_own = |number: &u32| shuffled.numbered(*number).0.aggregator == rank;
+        let next = (0..total).find(of_own).unwrap_or(total);
+        if job.refused.is_some() || window.error.is_some() {
+            board.give_up();
         }
-        let own = ranks.iter().zip(parcels).find(|(rank, _)| self.is_own(**rank));
-        if let (false, Some((&rank, parcel))) = (packed, own) {
-            self.copy((round, rank), (&parcel.before(end), Begin::InPlace), Copy::FromWindow)?;
+        Common {
+            job,
+            shuffled,
+            statistics,
+            memory,
+            board,
+            servers,
+            total,
+            window,
+            next,
+            open: VecDeque::new(),
+            taken: 0,
+            undone: Vec::new(),
         }
-        Ok(())
     }
 
-    /// Read, as a rank: takes its bytes out of the windows of a round.
-    pub(super) async fn take_own(&mut self, round: u64) -> Result<()> {
-        for (aggregator, parcel) in self.common_parcels(round) {
-            if self.is_own(aggregator) {
-                continue;
-            }
-            let said = Said::from_wire(&self.receive(aggregator, Lane::Data).await?)?;
-            self.gave_up |= said.gave_up;
-            let there = parcel.before(said.end);
-            self.copy((round, aggregator), (&there, said.begin), Copy::FromWindow)?;
-            self.send(aggregator, Lane::Answer, vec![state(self.gave_up)])?;
-        }
-        Ok(())
+    /// The part of the file that a window is.
+    pub(super) fn file(&self, number: u32) -> Range<u64> {
+        let (domain, round) = self.shuffled.numbered(number);
+        self.shuffled.window(domain, round)
     }
 
-    /// Read, as an aggregator: waits until all ranks have let go of the windows up to a round.
-    pub(super) async fn take_back(&mut self, last: u64) -> Result<()> {
-        let mut ranks: Vec<u32> = self.lent.0.keys().copied().collect();
-        ranks.sort_unstable();
-        for rank in ranks {
-            let is_due = |rounds: &VecDeque<u64>| rounds.front().is_some_and(|&one| one <= last);
-            while self.lent.0.get(&rank).is_some_and(is_due) {
-                let answer = self.receive(rank, Lane::Answer).await?;
-                self.gave_up |= answer.last() != Some(&GOES_ON);
-                self.lent.0.entry(rank).or_default().pop_front();
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn is_own(&self, rank: u32) -> bool {
-        rank == self.job.communicator.rank()
-    }
-
-    /// This rank's parcels in the windows of a round, its own window's included.
-    fn common_parcels(&self, round: u64) -> Vec<(u32, Parcel<'a>)> {
-        let own = &self.job.prepared.own;
-        let parcel = |domain: &crate::plan::two_phase::Domain| {
-            let positions = own.within(&self.shuffled.window(domain, round));
-            let parcel = Parcel { access: own, positions };
-            (!parcel.positions.is_empty()).then_some((domain.aggregator, parcel))
+    /// The ranks that have bytes in a part of the file, and their parcels.
+    fn parcels(&self, file: &Range<u64>) -> (Vec<u32>, Vec<Parcel<'a>>) {
+        let parcel = |(rank, access): (usize, &'a Access)| {
+            let positions = access.within(file);
+            (!positions.is_empty()).then_some((rank_of(rank), Parcel { access, positions }))
         };
-        self.shuffled.domains().iter().filter_map(parcel).collect()
+        self.job.prepared.peers.iter().enumerate().filter_map(parcel).unzip()
     }
 
-    /// The window of an aggregator in a round.
-    pub(super) fn common_window(&self, round: u64, aggregator: u32) -> CommonWindow {
-        let memory = self.job.communicator.common_memory();
-        let windows = (round, self.shuffled.common_windows());
-        let window = memory.and_then(|memory| CommonWindow::of(memory, aggregator, windows));
-        match window {
-            Some(window) => window,
-            None => unreachable!("all ranks have agreed that they have the aggregators' windows"),
+    /// The slot of a window.
+    pub(super) fn slot(&self, number: u32) -> CommonWindow {
+        let bytes = self.shuffled.window_bytes();
+        CommonWindow::of(self.memory, self.board.place(number), bytes)
+    }
+
+    /// Waits until a window is open; serves others meanwhile.
+    async fn wait_for(&mut self, number: u32) -> Result<()> {
+        self.wait(Some(number), |common| common.board.opened(number).is_some()).await
+    }
+
+    /// Serves until there is nothing left that only this rank can do.
+    async fn serve_to_the_end(&mut self) -> Result<()> {
+        if self.servers == Servers::Aggregators {
+            self.wait(None, |common| common.next == common.total && common.open.is_empty()).await?;
         }
+        self.board.leave_all();
+        self.ring(self.board.replace());
+        Ok(())
     }
 
-    /// Copies the bytes of this rank's parcel to or from a window.
-    fn copy(
+    /// Waits until something is so, such as that a window is open; serves others meanwhile.
+    async fn wait(
         &mut self,
-        (round, aggregator): (u64, u32),
-        (parcel, begin): (&Parcel<'_>, Begin),
-        copy: Copy,
+        number: Option<u32>,
+        is_so: impl Fn(&Self) -> bool + Sync,
     ) -> Result<()> {
-        let Job { buffer, refused, .. } = self.job;
-        let Some(domain) = self.shuffled.domain_of(aggregator) else { return Err(malformed()) };
-        if refused.is_some() {
-            return Ok(());
-        }
-        let window = self.common_window(round, aggregator);
-        let (began, file) = (Instant::now(), self.shuffled.window(domain, round));
-        match (copy, begin) {
-            (Copy::ToWindow, Begin::InPlace) => buffer.fill_common(&window, file.start, parcel),
-            (Copy::FromWindow, Begin::InPlace) => buffer.take_common(&window, file.start, parcel),
-            (_, Begin::At(first)) if !window.holds(first, parcel.len()) => {
-                return Err(malformed());
+        let (communicator, call) = (self.job.communicator, self.job.call);
+        let mut go_on = || loop {
+            if is_so(self) {
+                self.board.go_on();
+                return true;
             }
-            (Copy::ToWindow, Begin::At(first)) => buffer.pack_common(&window, first, parcel),
-            (Copy::FromWindow, Begin::At(first)) => buffer.unpack_common(&window, first, parcel),
-        }
-        if !self.is_own(aggregator) {
-            self.statistics.shared_bytes += parcel.len();
-        }
-        self.statistics.packing += began.elapsed();
-        Ok(())
+            if self.serve() {
+                continue;
+            }
+            if self.board.waits() {
+                return false;
+            }
+            // Once it is known that this rank waits, one more look.
+            self.board.wait(number);
+            self.ring(self.board.replace());
+        };
+        poll_fn(|context| communicator.poll_common(call, &mut go_on, context)).await
     }
-}
 
-#[derive(Clone, Copy)]
-enum Copy {
-    ToWindow,
-    FromWindow,
-}
+    /// Wakes ranks.
+    fn ring(&self, ranks: impl IntoIterator<Item = u32>) {
+        ranks.into_iter().for_each(|rank| self.job.communicator.wake_common(rank));
+    }
 
-fn state(gave_up: bool) -> u8 {
-    if gave_up { GAVE_UP } else { GOES_ON }
+    /// Wakes those who can go on since a slot is free for a window.
+    fn ring_for_slot(&self, number: u32) {
+        match self.servers {
+            Servers::Anybody => self.ring(self.board.wake(true)),
+            Servers::Aggregators => {
+                let aggregator = self.shuffled.numbered(number).0.aggregator;
+                self.ring(self.board.wake_one(aggregator));
+            }
+        }
+    }
+
+    /// Opens or stores a window, if there is one for this rank to open or store; whether there was,
+    /// or may be another one now.
+    fn serve(&mut self) -> bool {
+        match self.servers {
+            Servers::Anybody => {
+                let number = self.board.next();
+                if number == self.total || !self.board.is_free(number) {
+                    return false;
+                }
+                if self.board.claim(number) {
+                    self.open(number);
+                }
+            }
+            Servers::Aggregators => match self.open.front() {
+                Some(&first) if self.board.is_left(first) => {
+                    self.open.pop_front();
+                    self.store(first);
+                }
+                _ if self.next == self.total || !self.board.is_free(self.next) => return false,
+                _ => {
+                    let number = self.next;
+                    self.next = self.total.min(number.saturating_add(self.shuffled.stride()));
+                    self.open(number);
+                }
+            },
+        }
+        true
+    }
+
+    /// Fetches a window, or prepares it for bytes that ranks place there, and opens it.
+    fn open(&mut self, number: u32) {
+        let file = self.file(number);
+        let (ranks, parcels) = self.parcels(&file);
+        if self.board.has_given_up() {
+            self.window.close();
+        }
+        let (packed, at) = (self.shuffled.packs_common(), (u64::from(number), file.start));
+        let begins = Begin::of_all(&parcels, packed, file.end - file.start);
+        let end = match self.job.prepared.direction {
+            _ if parcels.is_empty() => file.start,
+            Direction::Read if packed => self.fetch_packed(number, &parcels, &begins),
+            Direction::Read => self.window.fetch(self.job, at, &parcels, self.statistics),
+            Direction::Write => {
+                if !packed {
+                    self.window.open_for_write(self.job, at, &parcels, self.statistics);
+                }
+                file.end
+            }
+        };
+        if self.window.error.is_some() {
+            self.board.give_up();
+        }
+        for (&rank, &begin) in ranks.iter().zip(&begins) {
+            let place = self.memory.place(self.board.place(number), rank);
+            place.store(begin.to_word(), Ordering::Relaxed);
+        }
+        self.board.open(number, ranks.len(), end);
+        match (self.job.prepared.direction, self.servers) {
+            _ if ranks.is_empty() => return self.let_go(number),
+            (Direction::Write, Servers::Aggregators) => self.open.push_back(number),
+            _ => {}
+        }
+        self.ring(self.board.wake(false));
+    }
+
+    /// Copies the bytes of this rank's parcel to or from an open window.
+    fn copy(&mut self, number: u32, parcel: Parcel<'a>) {
+        let Job { buffer, communicator, .. } = self.job;
+        let place = self.memory.place(self.board.place(number), communicator.rank());
+        let Some(end) = self.board.opened(number) else { return };
+        let (parcel, slot) = (parcel.before(end), self.slot(number));
+        let (began, offset) = (Instant::now(), self.file(number).start);
+        match (self.job.prepared.direction, Begin::from_word(place.load(Ordering::Relaxed))) {
+            _ if self.job.refused.is_some() => return,
+            (Direction::Write, Begin::InPlace) => buffer.fill_common(&slot, offset, &parcel),
+            (Direction::Read, Begin::InPlace) => buffer.take_common(&slot, offset, &parcel),
+            (_, Begin::At(first)) if !slot.holds(first, parcel.len()) => {
+                self.window.fail(malformed());
+                return self.board.give_up();
+            }
+            (Direction::Write, Begin::At(first)) => buffer.pack_common(&slot, first, &parcel),
+            (Direction::Read, Begin::At(first)) => buffer.unpack_common(&slot, first, &parcel),
+        }
+        self.taken += parcel.len();
+        self.statistics.shared_bytes += parcel.len();
+        self.statistics.packing += began.elapsed();
+    }
+
+    /// This rank needs a window no more. The last one ends it, unless its aggregator does.
+    fn leave(&mut self, number: u32) {
+        if !self.board.leave(number) {
+            return;
+        }
+        match (self.job.prepared.direction, self.servers) {
+            // It takes longer to put bytes together than to store them.
+            (Direction::Write, Servers::Anybody) if self.shuffled.packs_common() => {
+                self.store(number);
+            }
+            (Direction::Write, Servers::Anybody) => self.store_full(),
+            // Whoever has opened it stores it.
+            (Direction::Write, Servers::Aggregators) => self.ring_for_slot(number),
+            (Direction::Read, _) => self.let_go(number),
+        }
+    }
+
+    /// Lets the slot of a window go to the next one.
+    fn let_go(&mut self, number: u32) {
+        self.board.done(number);
+        if let Some(next) = self.board.after(number).filter(|&next| next < self.total) {
+            self.ring_for_slot(next);
+        }
+    }
+
+    /// Stores what is full, unless another rank does: file systems let one rank write to a file at
+    /// a time, and the others have better things to do than to wait for that.
+    fn store_full(&mut self) {
+        while self.board.full().is_some() && self.board.begin_storing() {
+            while let Some(number) = self.board.full() {
+                self.store(number);
+                self.serve();
+            }
+            self.board.end_storing();
+        }
+    }
+
+    /// Stores a window in which all ranks have placed their bytes.
+    fn store(&mut self, number: u32) {
+        let file = self.file(number);
+        let (_, parcels) = self.parcels(&file);
+        if self.board.has_given_up() {
+            self.window.close();
+        }
+        let round = u64::from(number);
+        self.window.reached = reach(&parcels).start;
+        match self.shuffled.packs_common() {
+            _ if self.window.is_closed() => {}
+            true => self.store_packed(number, &parcels),
+            false => {
+                self.window.adopt(self.job, (round, file.start), &parcels);
+                self.window.store(self.job, round, &parcels, self.statistics);
+            }
+        }
+        if self.window.is_closed() {
+            self.undone.push(self.window.reached..file.end);
+            self.board.give_up();
+        }
+        self.let_go(number);
+    }
+
+    /// After the last window: what became of this rank's request, and the error of all.
+    async fn finish(self) -> Result<Outcome> {
+        let Job { communicator, call, prepared, refused, .. } = self.job;
+        let error = refused.clone().or(self.window.error);
+        let report = Report { error, undone: self.undone, ..Report::default() };
+        let (reports, error) = reports(*communicator, *call, report).await?;
+        let own = |file: &Range<u64>| {
+            let positions = prepared.own.within(file);
+            positions.end - positions.start
+        };
+        let moved = match prepared.direction {
+            _ if refused.is_some() => 0,
+            Direction::Read => self.taken,
+            Direction::Write => {
+                let undone = reports.iter().flat_map(|report| &report.undone);
+                prepared.own.len().saturating_sub(undone.map(own).sum())
+            }
+        };
+        Ok(Outcome { moved, error })
+    }
 }

@@ -17,6 +17,7 @@ use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::hints::Hints;
 use crate::number::wide;
+use crate::plan::two_phase::Servers;
 use crate::plan::{Direction, FileFacts, Plan, Planning, Shuffled, Steps, Summary};
 
 use super::Prepared;
@@ -71,7 +72,7 @@ pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
         own,
         peers: Vec::new(),
         disjoint: true,
-        common: false,
+        common: None,
         collective: false,
         complete: Mutex::default(),
     }
@@ -112,6 +113,7 @@ pub(crate) async fn together(
     let plan = around.plan(&summaries, true, undisturbed);
     let writes = around.direction == Direction::Write && matches!(plan.steps, Steps::Shuffled(_));
     // All ranks look at the same words, so that they come to the same conclusion.
+    let all_known = announcements.iter().all(|one| one.access.is_some());
     let announced: Option<Vec<Access>> = match writes {
         true => announcements.iter().map(|one| one.access.clone()).collect(),
         false => None,
@@ -125,11 +127,13 @@ pub(crate) async fn together(
     };
     let disjoint = !writes || apart.unwrap_or_else(|| all_disjoint(&peers));
     let common = match &plan.steps {
-        Steps::Independent(_) => false,
+        Steps::Independent(_) => None,
         // Two ranks must not write a byte at once, and all must know that none do.
-        Steps::Shuffled(shuffled) => {
-            shuffled.common_windows() > 0 && (!writes || apart == Some(true))
-        }
+        Steps::Shuffled(shuffled) => match shuffled.servers() {
+            _ if shuffled.slots() == 0 || writes && apart != Some(true) => None,
+            Servers::Anybody if all_known => Some(Servers::Anybody),
+            _ => Some(Servers::Aggregators),
+        },
     };
     Ok(Outlook::New(Arc::new(Prepared {
         plan,

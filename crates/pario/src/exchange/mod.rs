@@ -6,7 +6,7 @@
 //! | `ways` | how bytes get from one rank to another: by memory, in messages, by partners |
 //! | `shuffle` | rounds: bytes between the ranks and the aggregators' windows |
 //! | `relay` | bytes from partner to partner, in the phases of a round |
-//! | `common` | the same where ranks place and take their bytes in the windows by themselves |
+//! | `common` | windows in common memory, in which ranks place and take their bytes by themselves |
 //! | `packed` | such windows for short pieces |
 //! | `straight` | long pieces read straight into the memory of threads |
 //! | `window` | one aggregator's window: assembled, stored, fetched, handed out |
@@ -27,6 +27,7 @@ use crate::access::memory::Parcel;
 use crate::access::{Access, Buffer};
 use crate::comm::{Communicator, Gate, Pass, pause};
 use crate::error::{Error, Result};
+use crate::plan::two_phase::Servers;
 use crate::plan::{Direction, Plan, Steps};
 use crate::statistics::CallStatistics;
 use crate::storage::{LockGuard, LockRange, Storage};
@@ -58,8 +59,9 @@ pub(crate) struct Prepared {
     pub(crate) peers: Vec<Access>,
     /// Whether no byte of the file is asked for by two ranks, as far as that has been seen.
     pub(crate) disjoint: bool,
-    /// Whether windows are in memory that all ranks have in common; the same on all ranks.
-    pub(crate) common: bool,
+    /// Who serves windows in memory that all ranks have in common, if they are there; the same on
+    /// all ranks.
+    pub(crate) common: Option<Servers>,
     /// Whether all ranks take part.
     pub(crate) collective: bool,
     /// Whether the windows of rounds have no holes, as far as it was found out.
@@ -138,7 +140,10 @@ impl Job<'_> {
                     false => outcome,
                 }
             }
-            Steps::Shuffled(shuffled) => shuffle::run(self, shuffled, statistics).await?,
+            Steps::Shuffled(shuffled) => match self.prepared.common {
+                Some(servers) => common::run(self, shuffled, (servers, statistics)).await?,
+                None => shuffle::run(self, shuffled, statistics).await?,
+            },
         };
         outcome.into_result()
     }

@@ -13,7 +13,6 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use super::agree::{Report, reports};
-use super::common::{self, Lent};
 use super::relay::{Packet, Packets};
 use super::ways::{Way, Ways};
 use super::window::{Window, reach};
@@ -43,14 +42,6 @@ pub(super) async fn run(
     let mut shuffle = Shuffle::start(job, shuffled, statistics).await?;
     for round in 0..shuffled.rounds() {
         match job.prepared.direction {
-            Direction::Write if job.prepared.common => {
-                shuffle.fill_own(round).await?;
-                shuffle.store_common(round).await?;
-            }
-            Direction::Read if job.prepared.common => {
-                shuffle.fetch_common(round).await?;
-                shuffle.take_own(round).await?;
-            }
             Direction::Write => {
                 match shuffled.route() {
                     Route::Direct => shuffle.send_own(round).await?,
@@ -87,8 +78,6 @@ pub(super) struct Shuffle<'a> {
     staging: Vec<u8>,
     /// Messages that a rank has not answered yet.
     unanswered: HashMap<u32, u32>,
-    /// Common windows that ranks have not let go of yet.
-    pub(super) lent: Lent,
     /// Bytes that came, or go, in phases.
     pub(super) packets: Packets,
     /// Whether this rank knows of a failure.
@@ -104,13 +93,10 @@ impl<'a> Shuffle<'a> {
         let ways = Ways::find(job, shuffled, statistics).await?;
         let rank = job.communicator.rank();
         let window = shuffled.domain_of(rank).map(|domain| {
-            let in_common = job.prepared.common && !shuffled.packs_common();
-            let count = if in_common { shuffled.common_windows() } else { 0 };
-            let bytes = shuffled.own_window_bytes(job.prepared.common);
-            (domain, Window::new(domain, shuffled, (bytes, common::windows(job, rank, count))))
+            (domain, Window::new(shuffled.window_bytes(), shuffled.holes(), domain.file.start))
         });
         let gave_up = job.refused.is_some();
-        let mut shuffle = Shuffle {
+        Ok(Shuffle {
             job,
             shuffled,
             statistics,
@@ -118,14 +104,9 @@ impl<'a> Shuffle<'a> {
             ways,
             staging: Vec::new(),
             unanswered: HashMap::new(),
-            lent: Lent::default(),
             packets: Packets::new(),
             gave_up,
-        };
-        if job.prepared.common && job.prepared.direction == Direction::Write {
-            shuffle.open_first()?;
-        }
-        Ok(shuffle)
+        })
     }
 
     /// The aggregators to which this rank sends, or from which it receives, messages in a round,
@@ -328,6 +309,9 @@ impl<'a> Shuffle<'a> {
         let Some((domain, window)) = &mut self.window else { return Ok(()) };
         let start = self.shuffled.window(domain, round).start;
         let end = window.fetch(self.job, (round, start), &parcels, self.statistics);
+        if end < reach(&parcels).end {
+            window.close();
+        }
         let there = |parcel: Parcel<'a>| parcel.before(end);
         let parcels: Vec<Parcel<'a>> = parcels.into_iter().map(there).collect();
         for &rank in &ranks {
@@ -460,22 +444,21 @@ impl<'a> Shuffle<'a> {
         for rank in ranks {
             self.wait_for_answers(rank, 0).await?;
         }
-        self.take_back(u64::MAX).await?;
         let mut report = match self.window {
             Some((domain, window)) => {
                 // A window that was never closed has done its whole domain.
                 let reached = if window.is_closed() { window.reached } else { domain.file.end };
-                Report { reached, error: window.error }
+                Report { reached, error: window.error, ..Report::default() }
             }
-            None => Report { reached: 0, error: None },
+            None => Report::default(),
         };
         report.error = self.job.refused.clone().or(report.error);
         let communicator = self.job.communicator;
-        let (reached, error) = reports(communicator, self.job.call, report).await?;
+        let (reports, error) = reports(communicator, self.job.call, report).await?;
         let own = &self.job.prepared.own;
         let done = |domain: &Domain| {
             let holder = self.shuffled.holder(communicator.rank(), domain);
-            let end = reached[index(holder)].min(domain.file.end);
+            let end = reports[index(holder)].reached.min(domain.file.end);
             let positions = own.within(&(domain.file.start..end.max(domain.file.start)));
             positions.end - positions.start
         };

@@ -33,8 +33,6 @@ pub(super) enum Way {
     Messages,
     /// By other ranks; the bytes are among the packets.
     Relayed,
-    /// The rank places and takes them in the window by itself.
-    Common,
 }
 
 /// What a rank says of its buffer; nothing, if it is not to be used.
@@ -93,7 +91,6 @@ impl Ways {
         let count = job.prepared.peers.len();
         let everybody = || (0..communicator.size()).all(|other| reaches(communicator, other));
         let ways = match shuffled.route() {
-            Route::Direct if job.prepared.common => Ok(Ways::new(job, count, Way::Common)),
             Route::Direct => {
                 Ways::new(job, count, Way::Messages).with_aggregators(job, shuffled).await
             }

@@ -15,8 +15,7 @@ use super::{Job, timed};
 use crate::access::memory::{CommonWindow, FileWindow, Parcel};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
-use crate::plan::Shuffled;
-use crate::plan::two_phase::{Domain, Holes};
+use crate::plan::two_phase::Holes;
 use crate::statistics::CallStatistics;
 
 /// The window of an aggregator, and how far it got.
@@ -73,29 +72,23 @@ impl Room {
 }
 
 impl Window {
-    /// A window of so many bytes for a domain; or those that this rank has in common with others.
-    pub(super) fn new(
-        domain: &Domain,
-        shuffled: &Shuffled,
-        (wanted, common): (u64, Vec<CommonWindow>),
-    ) -> Window {
-        let mut window = Window {
-            rooms: common.into_iter().map(|one| Room::new(Place::Common(one, 0))).collect(),
-            holes: shuffled.holes(),
-            reached: domain.file.start,
-            error: None,
-            closed: false,
-        };
-        if window.rooms.is_empty() {
-            let mut bytes = Vec::new();
-            if bytes.try_reserve_exact(narrow(wanted)).is_err() {
-                let text =
-                    format!("no memory for a window of {wanted} bytes; lower cb_buffer_size");
-                window.fail(Error::new(ErrorClass::NoMemory, text));
-            }
-            window.rooms.push(Room::new(Place::Own(bytes)));
+    /// A window of so many bytes; all before an offset is done.
+    pub(super) fn new(wanted: u64, holes: Holes, reached: u64) -> Window {
+        let mut bytes = Vec::new();
+        let reserved = bytes.try_reserve_exact(narrow(wanted));
+        let rooms = vec![Room::new(Place::Own(bytes))];
+        let mut window = Window { rooms, holes, reached, error: None, closed: false };
+        if reserved.is_err() {
+            let text = format!("no memory for a window of {wanted} bytes; lower cb_buffer_size");
+            window.fail(Error::new(ErrorClass::NoMemory, text));
         }
         window
+    }
+
+    /// Windows that this rank has in common with others.
+    pub(super) fn in_common(common: Vec<CommonWindow>, holes: Holes) -> Window {
+        let rooms = common.into_iter().map(|one| Room::new(Place::Common(one, 0))).collect();
+        Window { rooms, holes, reached: 0, error: None, closed: false }
     }
 
     fn room(&mut self, round: u64) -> &mut Room {
@@ -139,18 +132,29 @@ impl Window {
         parcels: &[Parcel<'_>],
         statistics: &mut CallStatistics,
     ) {
-        let file = reach(parcels);
         if self.closed {
-            self.room(round).file = file.start..file.start;
+            let start = reach(parcels).start;
+            self.room(round).file = start..start;
             return;
         }
+        self.adopt(job, (round, start), parcels);
+        if self.holes != Holes::Skipped && !self.room(round).complete {
+            self.read(job, round, statistics);
+        }
+    }
+
+    /// Takes over what another rank has prepared for the pieces of a write.
+    pub(super) fn adopt(
+        &mut self,
+        job: &Job<'_>,
+        (round, start): (u64, u64),
+        parcels: &[Parcel<'_>],
+    ) {
+        let file = reach(parcels);
         let complete = job.prepared.is_complete(round, &file, parcels);
         let room = self.room(round);
         room.open(start, file);
         room.complete = complete;
-        if self.holes != Holes::Skipped && !complete {
-            self.read(job, round, statistics);
-        }
     }
 
     /// Stores the assembled pieces.
@@ -194,7 +198,8 @@ impl Window {
         }
     }
 
-    /// Fetches what the pieces of a read need; returns the file offset behind the last byte.
+    /// Fetches what the pieces of a read need; returns the file offset behind the last byte that
+    /// was there.
     pub(super) fn fetch(
         &mut self,
         job: &Job<'_>,
@@ -210,7 +215,6 @@ impl Window {
         self.room(round).open(start, file.clone());
         let end = self.read(job, round, statistics);
         self.reached = end;
-        self.closed |= end < file.end;
         end
     }
 

@@ -569,7 +569,7 @@ async fn gather_facts(
     let common = communicator.common_memory().filter(|memory| all(&|rank| memory.reaches(rank)));
     let mut writer = Writer::default();
     for fact in [
-        common.map_or(0, |memory| wide(memory.part_bytes())),
+        common.map_or(0, |memory| wide(memory.window_bytes())),
         capabilities.block_bytes,
         u64::from(capabilities.in_memory),
         cores,

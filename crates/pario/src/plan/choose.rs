@@ -16,9 +16,9 @@ const LARGE_PIECE_BYTES: u64 = 64 << 10;
 /// On one node, where windows are assembled from memory, writers of one file are in each other's
 /// way for longer.
 const LARGE_WRITTEN_PIECE_BYTES: u64 = 1 << 20;
-/// The same for files in memory, read by processes: a page at a time is faster than a window, from
-/// which the bytes are copied once more. Devices are left to the few that read long pieces.
-const LARGE_PIECE_BYTES_IN_MEMORY: u64 = 4 << 10;
+/// The same for files in memory, read by processes: some pages at a time are faster than a window,
+/// from which the bytes are copied once more. Devices are left to the few that read long pieces.
+const LARGE_PIECE_BYTES_IN_MEMORY: u64 = 16 << 10;
 /// With fewer bytes than one in so many, whole windows are not worth moving.
 const SPARSE: u64 = 16;
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_read_straight_by_processes_where_no_device_is() {
+    fn long_pieces_are_read_straight_by_processes_where_no_device_is() {
         let hints = Hints::default();
         let chosen = |piece: u64, memory: Memory, in_memory: bool| {
             let requests = &cyclic(16, piece, 100, 0)[..];
@@ -215,10 +215,10 @@ mod tests {
             choose(&Planning { direction, requests, collective, atomic, undisturbed, hints, file })
                 .0
         };
-        assert_eq!(chosen(4095, Memory::Processes, true), Strategy::TwoPhase);
-        assert_eq!(chosen(4096, Memory::Processes, true), Strategy::List);
-        assert_eq!(chosen(4096, Memory::Processes, false), Strategy::TwoPhase);
-        assert_eq!(chosen(4096, Memory::Shared, true), Strategy::TwoPhase);
+        assert_eq!(chosen(16383, Memory::Processes, true), Strategy::TwoPhase);
+        assert_eq!(chosen(16384, Memory::Processes, true), Strategy::List);
+        assert_eq!(chosen(16384, Memory::Processes, false), Strategy::TwoPhase);
+        assert_eq!(chosen(16384, Memory::Shared, true), Strategy::TwoPhase);
         assert_eq!(chosen(64 << 10, Memory::Apart, false), Strategy::Direct);
     }
 

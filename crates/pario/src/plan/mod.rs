@@ -70,8 +70,7 @@ pub(crate) struct FileFacts {
     pub(crate) nodes: Vec<u32>,
     /// How far ranks can use each other's memory.
     pub(crate) memory: Memory,
-    /// Bytes for windows of each aggregator in memory that all ranks have in common; none if there
-    /// is no such memory.
+    /// Bytes for windows in memory that all ranks have in common; none if there is no such memory.
     pub(crate) common_bytes: u64,
     /// Processors of a node.
     pub(crate) cores: u32,

@@ -15,8 +15,9 @@ use std::fmt;
 use std::ops::Range;
 
 use super::{Direction, FileFacts, Memory, Phases, Planning};
+use crate::comm::board::WINDOWS_MAX;
 use crate::comm::collective::{index, rank_of};
-use crate::hints::Switch;
+use crate::hints::{Hints, Strategy, Switch};
 use crate::number::{narrow, wide};
 
 /// More rounds than these are not planned.
@@ -36,12 +37,12 @@ const REMOTE_PIECE_BYTES: u64 = 1024;
 /// in 437 ms with windows of 16 MiB and in 164 ms with these; the limit of the links is 157 ms.
 const MESSAGE_BYTES: u64 = 32 << 10;
 const CACHE_LINE_BYTES: u64 = 64;
-/// How much shorter an aggregator's own window is where the one that it has in common is packed: of
-/// the usual 2 MiB so many parts stay in the cache of a core.
+/// In how many parts a common window is packed: each stays in the cache of a core.
 const PACKED_PARTS: u64 = 4;
-/// Bytes of a common window for each rank: waiting for others costs as much as copying some tens of
-/// kibibytes.
-const COMMON_SHARE_BYTES: u64 = 256 << 10;
+/// Common windows, and how many there are at a time: all of them stay in the cache that cores have
+/// in common, and a rank copies so much at a time that waiting for others costs less.
+const COMMON_WINDOW_BYTES: u64 = 1 << 20;
+const COMMON_SLOTS: u64 = 8;
 /// Ranks for each processor of a crowded node.
 const CROWD: usize = 4;
 /// Window where every rank has one and bytes are copied in each phase: as above.
@@ -65,11 +66,23 @@ pub(crate) struct Shuffled {
     careful: bool,
     route: Route,
     long_piece_bytes: u64,
-    /// How many windows an aggregator has in which ranks may place and take their bytes by
-    /// themselves; none, if they must not.
-    common: u64,
+    /// How many windows in common memory there are at a time, in which ranks may place and take
+    /// their bytes by themselves; none, if they must not.
+    slots: u64,
     /// Whether a rank's bytes lie one after the other there.
     packed: bool,
+    servers: Servers,
+    /// Processors of a node.
+    processors: u32,
+}
+
+/// Who fetches and stores windows in common memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Servers {
+    /// Whoever has nothing else to do.
+    Anybody,
+    /// The aggregators, each those of its domain.
+    Aggregators,
 }
 
 /// How bytes get from the ranks to the domains.
@@ -128,15 +141,11 @@ impl Shuffled {
         let align = planning.hints.stripe_bytes.unwrap_or(planning.file.block_bytes).max(1);
         let domains = divide(start..end, aggregators, align, planning.hints.domain_min_bytes);
         let buffer = planning.hints.collective_buffer_bytes;
-        let common = match route == Route::Direct && uses_common_windows(planning) {
-            true => common_windows(planning),
-            false => 0,
-        };
+        let common = route == Route::Direct && uses_common_windows(planning);
         let window_bytes = match route {
             Route::Phases(_) => buffer.min(RELAYED_WINDOW_BYTES),
-            Route::Direct if common > 0 => {
-                let shares = COMMON_SHARE_BYTES.saturating_mul(wide(planning.requests.len()));
-                buffer.min(planning.file.common_bytes / common).min(shares)
+            Route::Direct if common => {
+                buffer.min(planning.file.common_bytes).min(COMMON_WINDOW_BYTES)
             }
             Route::Direct => match planning.file.memory {
                 Memory::Shared => buffer.min(CACHED_WINDOW_BYTES),
@@ -163,12 +172,18 @@ impl Shuffled {
             careful,
             route,
             long_piece_bytes,
-            common,
+            slots: match common {
+                true => (planning.file.common_bytes / window_bytes).min(COMMON_SLOTS),
+                false => 0,
+            },
             packed: packs_common(planning),
+            servers: servers(planning.hints),
+            processors: planning.file.cores,
         };
         shuffled.count_rounds();
-        if shuffled.rounds > ROUNDS_MAX {
-            (shuffled.window_bytes, shuffled.common) = (buffer, 0);
+        let too_many = shuffled.slots > 0 && shuffled.windows_in_all() >= WINDOWS_MAX;
+        if shuffled.rounds > ROUNDS_MAX || too_many {
+            (shuffled.window_bytes, shuffled.slots) = (buffer, 0);
             shuffled.count_rounds();
         }
         shuffled
@@ -200,9 +215,34 @@ impl Shuffled {
         self.long_piece_bytes
     }
 
-    /// How many windows of an aggregator ranks place and take their bytes in by themselves.
-    pub(crate) fn common_windows(&self) -> u64 {
-        self.common
+    /// How many windows in common memory there are at a time.
+    pub(crate) fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    pub(crate) fn servers(&self) -> Servers {
+        self.servers
+    }
+
+    pub(crate) fn processors(&self) -> u32 {
+        self.processors
+    }
+
+    /// Windows of all domains. They are numbered in turn, so that the first ones of all domains
+    /// come first.
+    pub(crate) fn windows_in_all(&self) -> u32 {
+        u32::try_from(self.rounds.saturating_mul(wide(self.domains.len()))).unwrap_or(u32::MAX)
+    }
+
+    /// How far apart the numbers of a domain's windows are.
+    pub(crate) fn stride(&self) -> u32 {
+        rank_of(self.domains.len())
+    }
+
+    /// The domain and the round of a window.
+    pub(crate) fn numbered(&self, number: u32) -> (&Domain, u64) {
+        let (round, domain) = (number / self.stride(), number % self.stride());
+        (&self.domains[index(domain)], u64::from(round))
     }
 
     /// Whether ranks' bytes lie one after the other in these windows.
@@ -210,20 +250,17 @@ impl Shuffled {
         self.packed
     }
 
-    /// The parts of a window that is packed in common memory, each as long as an aggregator's own.
+    /// The parts of a window that is packed in common memory.
     pub(crate) fn parts(&self, window: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
-        let bytes = self.own_window_bytes(true);
+        let bytes = self.part_bytes();
         let (first, last) = (window.start / bytes, window.end / bytes);
         let bound = move |part: u64| (part * bytes).clamp(window.start, window.end);
         (first..=last).map(move |part| bound(part)..bound(part + 1)).filter(|part| !part.is_empty())
     }
 
-    /// Bytes of a window in memory of its aggregator.
-    pub(crate) fn own_window_bytes(&self, in_common: bool) -> u64 {
-        match in_common && self.packed {
-            true => self.window_bytes().div_ceil(PACKED_PARTS),
-            false => self.window_bytes(),
-        }
+    /// Bytes of such a part.
+    pub(crate) fn part_bytes(&self) -> u64 {
+        self.window_bytes().div_ceil(PACKED_PARTS).max(1)
     }
 
     pub(crate) fn route(&self) -> Route {
@@ -309,13 +346,12 @@ fn packs_common(planning: &Planning<'_>) -> bool {
     has_short_pieces(planning) && (writes || is_crowded(planning.file))
 }
 
-/// How many common windows an aggregator has. With two, one is filled while the other is stored;
-/// where there is always another rank that can run meanwhile, a longer one is better for reads, in
-/// which ranks wait for each other half as often. Not if aggregators have most of the work.
-fn common_windows(planning: &Planning<'_>) -> u64 {
-    match planning.direction {
-        Direction::Read if is_crowded(planning.file) && !packs_common(planning) => 1,
-        _ => 2,
+/// Who fetches and stores common windows: whoever can, unless hints say who may.
+fn servers(hints: &Hints) -> Servers {
+    let told = hints.aggregators.is_some() || hints.aggregators_per_node.is_some();
+    match told || hints.strategy == Strategy::Gather {
+        true => Servers::Aggregators,
+        false => Servers::Anybody,
     }
 }
 
@@ -398,22 +434,24 @@ mod tests {
             let planning =
                 Planning { direction, requests, collective, atomic, undisturbed, hints, file };
             let shuffled = two_phase(&planning);
-            (shuffled.common_windows(), shuffled.packs_common())
+            (shuffled.slots(), shuffled.packs_common())
         };
         use Direction::{Read, Write};
         use Memory::{Apart, Processes};
-        // Common windows of an aggregator, and whether bytes are packed there.
+        // Common windows at a time, and whether bytes are packed there.
         for (direction, piece_bytes, memory, facts, expected) in [
-            (Read, 4, Processes, (4, 4096), (2, false)),
-            (Read, 4, Processes, (8, 4096), (2, true)),
+            (Read, 4, Processes, (4, 8 << 20), (8, false)),
+            (Read, 4, Processes, (8, 8 << 20), (8, true)),
+            (Read, 64, Processes, (8, 8 << 20), (8, false)),
+            (Read, 64, Processes, (8, 5 << 20), (5, false)),
             (Read, 64, Processes, (8, 4096), (1, false)),
-            (Read, 64, Apart, (4, 4096), (2, false)),
+            (Read, 64, Apart, (4, 8 << 20), (8, false)),
             (Read, 64, Processes, (8, 0), (0, false)),
-            (Write, 64, Processes, (4, 4096), (0, false)),
-            (Write, 64, Processes, (8, 4096), (2, false)),
-            (Write, 63, Processes, (8, 4096), (0, true)),
-            (Write, 64, Apart, (4, 4096), (2, false)),
-            (Write, 63, Apart, (4, 4096), (2, true)),
+            (Write, 64, Processes, (4, 8 << 20), (0, false)),
+            (Write, 64, Processes, (8, 8 << 20), (8, false)),
+            (Write, 63, Processes, (8, 8 << 20), (0, true)),
+            (Write, 64, Apart, (4, 8 << 20), (8, false)),
+            (Write, 63, Apart, (4, 8 << 20), (8, true)),
         ] {
             let label = format!("{direction:?} {piece_bytes} {memory:?} {facts:?}");
             assert_eq!(chosen(direction, piece_bytes, memory, facts), expected, "{label}");

@@ -1,34 +1,29 @@
 //! Windows of the file in memory that the ranks of a node have in common.
 //!
-//! Rule 3 of the module above, for these bytes: an aggregator alone uses its window until it says
-//! that it is open. From then on each rank touches the bytes of its own parcels only, until it says
-//! that it is done; no byte is in the parcels of two ranks, or none is written. When all have said
-//! so, the window is the aggregator's alone again.
+//! Rule 3 of the module above, for these bytes: one rank alone uses a window until it opens it
+//! (`comm::board`). From then on each rank touches the bytes of its own parcels only, until it
+//! leaves the window; no byte is in the parcels of two ranks, or none is written. When all have
+//! left it, the window belongs to one rank again, until its slot is given to the next.
 
 use super::{Buffer, Parcel};
 use crate::comm::CommonMemory;
 use crate::datatype::copy::Span;
 use crate::number::{narrow, wide};
 
-/// A window of an aggregator, wherever it is looked at from.
+/// The slot of a window, wherever it is looked at from.
 #[derive(Clone)]
 pub(crate) struct CommonWindow {
     span: Span,
 }
 
 impl CommonWindow {
-    /// The one of an aggregator's windows, `count` in all, that is used in a round.
-    pub(crate) fn of(
-        memory: &CommonMemory,
-        aggregator: u32,
-        (round, count): (u64, u64),
-    ) -> Option<CommonWindow> {
-        let bytes = (wide(memory.part_bytes()) / count).cast_signed();
-        let first = (round % count).cast_signed() * bytes;
-        Some(CommonWindow { span: memory.part(aggregator)?.based_at(-first).cut(0..bytes) })
+    /// A slot of so many bytes.
+    pub(crate) fn of(memory: &CommonMemory, slot: u64, bytes: u64) -> CommonWindow {
+        let first = slot.saturating_mul(bytes).cast_signed();
+        CommonWindow { span: memory.windows().based_at(-first).cut(0..bytes.cast_signed()) }
     }
 
-    /// Its bytes, for the aggregator while they are its alone.
+    /// Its bytes, for one rank while they are its alone.
     pub(crate) fn bytes<'a>(&self, start: usize, len: usize) -> &'a mut [u8] {
         // SAFETY: rule 3; the span checks its bounds.
         unsafe { self.span.bytes_mut(wide(start).cast_signed(), len) }
