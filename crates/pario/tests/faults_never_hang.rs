@@ -118,6 +118,8 @@ enum Direction {
 struct Scenario {
     threads: Threads,
     strategy: &'static str,
+    /// Whether a hint tells how many ranks touch storage.
+    told: bool,
     direction: Direction,
     /// Bytes between the ranks' turns that nobody asks for.
     hole_bytes: u64,
@@ -161,14 +163,17 @@ impl Scenario {
     }
 
     fn options(&self, device: &Repairable) -> OpenOptions {
-        File::options()
+        let options = match self.told {
+            true => File::options().hint("cb_nodes", "3"),
+            false => File::options(),
+        };
+        options
             .read(true)
             .write(true)
             .create(true)
             .hint("pario_strategy", self.strategy)
             .hint("pario_common_windows", "enable")
             .hint("pario_phases", "1")
-            .hint("cb_nodes", "3")
             .hint("cb_buffer_size", "256")
             .hint("striping_unit", "64")
             .hint("romio_ds_read", "enable")
@@ -342,8 +347,8 @@ fn value(rank: u32) -> u8 {
 fn transports() -> [Threads; 5] {
     let threads = Threads::new(RANKS);
     let (apart, processes) = (threads.clone().share_memory(false), threads.clone().as_processes());
-    // Two windows, each as long as the hint says.
-    let common = threads.clone().with_common_memory(512);
+    // Three windows, each as long as the hint says.
+    let common = threads.clone().with_common_memory(768);
     [threads.clone(), apart, processes, common, threads.nodes(2)]
 }
 
@@ -351,11 +356,20 @@ fn scenarios(direction: Direction) -> Vec<Scenario> {
     let mut scenarios = Vec::new();
     for threads in transports() {
         let shuffled = ["two-phase", "gather", "multi-phase", "inspector-executor"];
-        for strategy in ["direct", "list", "sieve"].into_iter().chain(shuffled) {
+        let strategies = ["direct", "list", "sieve"].into_iter().chain(shuffled);
+        let told = strategies.map(|strategy| (strategy, true));
+        for (strategy, told) in told.chain([("two-phase", false)]) {
             for (hole_bytes, exists) in [(16, true), (0, true), (16, false)] {
                 if exists || direction == Direction::Write {
                     let threads = threads.clone();
-                    scenarios.push(Scenario { threads, strategy, direction, hole_bytes, exists });
+                    scenarios.push(Scenario {
+                        threads,
+                        strategy,
+                        told,
+                        direction,
+                        hole_bytes,
+                        exists,
+                    });
                 }
             }
         }
@@ -539,6 +553,7 @@ fn a_failing_rank_ends_calls_in_the_background_too() {
     for threads in transports() {
         let scenario = Scenario {
             threads,
+            told: true,
             strategy: "two-phase",
             direction: Direction::Write,
             hole_bytes: 16,
