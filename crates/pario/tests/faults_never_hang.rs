@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, Barrier};
 
-use pario::storage::{FaultPlan, Memory};
+use pario::storage::{FaultPlan, Memory, Operation};
 use pario::{Datatype, Error, ErrorClass, File, OpenOptions, Result, Status, Threads, View};
 use pario_testkit::device::Repairable;
 use pario_testkit::seed::{first_seed, number_from, random};
@@ -407,6 +407,38 @@ fn a_failing_rank_ends_a_collective_write_on_all_ranks_with_true_counts() {
 #[test]
 fn a_failing_rank_ends_a_collective_read_on_all_ranks_with_true_counts() {
     survive(Direction::Read);
+}
+
+/// Whoever stores a window need not be the one that should have read its holes.
+#[test]
+fn a_window_whose_holes_cannot_be_read_is_not_stored() {
+    let watchdog = Watchdog::new("faults_never_hang: holes");
+    for (number, threads) in (0..20).flat_map(|number| transports().map(|one| (number, one))) {
+        let (strategy, direction) = ("two-phase", Direction::Write);
+        let (told, hole_bytes, exists) = (number % 2 == 0, 16, true);
+        let scenario = Scenario { threads, strategy, told, direction, hole_bytes, exists };
+        watchdog.step(format!("{scenario:?}"));
+        let memory = Memory::new();
+        memory.put("f", &scenario.old());
+        let counts = |operation| operation == Operation::Read;
+        let plan = FaultPlan { counts, persistent: true, ..FaultPlan::fail_call(1, EIO) };
+        let device = Repairable::new(Arc::new(memory.clone()), plan);
+        let errors = scenario.threads.run(|comm| {
+            let file = scenario.options(&device).open(&*comm, "f").expect("opens");
+            file.set_view(&scenario.view(comm.rank())).expect("a good view");
+            let buffer = vec![value(comm.rank()); REQUEST_BYTES];
+            let error = file.write_all(0, &buffer[..]).expect_err("holes cannot be read");
+            file.close().expect("closes");
+            error
+        });
+        assert!(errors.iter().all(|error| error.class() == ErrorClass::Io));
+        // A window without holes may be there.
+        let (old, complete) = (scenario.old(), scenario.complete());
+        for (offset, &byte) in memory.contents("f").expect("there").iter().enumerate() {
+            let expected = [old.get(offset), complete.get(offset)].contains(&Some(&byte));
+            assert!(expected, "{scenario:?}: byte {offset} is {byte}");
+        }
+    }
 }
 
 /// A collective that is not a read or write.
