@@ -41,6 +41,8 @@ const YIELDS: u32 = 4;
 /// If it had to wait for less than this, there was nobody to let run. So it is under launchers
 /// that start each rank in a session of its own, between which the scheduler divides time.
 const TURN: Duration = Duration::from_micros(2);
+/// So often it sleeps at once then.
+const VAIN: u32 = 16;
 
 /// How often a rank without a core of its own asks MPI before it sleeps for a moment in between.
 const ASKS: u32 = 8;
@@ -152,6 +154,7 @@ impl Asked {
             };
             let mut since = Instant::now();
             let mut yields = 0;
+            let mut vain = 0u32;
             let mut asked = 0u32;
             let mut sleep = SLEEP;
             while !turn() {
@@ -177,14 +180,14 @@ impl Asked {
                         std::hint::spin_loop();
                         continue;
                     }
-                } else if yields < YIELDS {
+                } else if yields < YIELDS && vain == 0 {
                     let before = Instant::now();
                     std::thread::yield_now();
                     let has_let_run = before.elapsed() >= TURN;
-                    yields = if has_let_run { yields + 1 } else { YIELDS };
+                    (yields, vain) = if has_let_run { (yields + 1, 0) } else { (YIELDS, VAIN) };
                     continue;
                 }
-                yields = 0;
+                (yields, vain) = (0, vain.saturating_sub(1));
                 let listening = bell::own().listen();
                 if turn() {
                     return;

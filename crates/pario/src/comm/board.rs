@@ -1,12 +1,12 @@
 //! How ranks of a node agree, without messages, who uses which window in common memory when.
 //!
-//! The windows of a call have numbers, and go one after the other through a few slots of common
+//! The windows of a use of that memory have numbers, and go one after the other through a few slots of common
 //! memory: number n has the slot n modulo their count. A window is *opened* by one rank, when the
 //! one before it in its slot is *done*; each rank that has bytes in it *leaves* it when they are
 //! copied; the last to leave it, or whoever opened it, ends what is to be done with it.
 //!
-//! All numbers carry that of the call, so that nothing has to be cleared between calls, and what
-//! an earlier call left behind means nothing: whoever is in a call has left those before it.
+//! All numbers carry that of the use of the memory, so that nothing has to be cleared between uses,
+//! and what an earlier one left behind means nothing: whoever begins one has ended those before it.
 //!
 //! Each rank also notes what it does: it runs, or it waits for a window. Ranks are woken as a
 //! processor is free for them, not all at once: whoever opens a window or lets a slot go wakes
@@ -34,10 +34,12 @@ pub(crate) const SLOTS_MAX: usize = 8;
 pub(crate) struct Notes {
     /// The next window that somebody may open.
     next: Line,
-    /// The last call in which a rank has given up.
+    /// The last use in which a rank has given up.
     gave_up: Line,
-    /// The call in which a rank stores windows now.
+    /// The use in which a rank stores windows now.
     storing: Line,
+    /// How many ranks have ended their part of a use.
+    ended: Line,
     slots: [Slot; SLOTS_MAX],
 }
 
@@ -61,22 +63,22 @@ struct Slot {
 /// What a rank does, as the lower half of a word; below these it waits for the window of that
 /// number.
 const RUNS: u32 = u32::MAX;
-const HAS_LEFT: u32 = u32::MAX - 1;
 /// It waits for something that others tell it of.
-const WAITS: u32 = u32::MAX - 2;
+const WAITS: u32 = u32::MAX - 1;
 /// How many ranks should run for each processor: where one waits, another one is there already.
 const AT_ONCE: usize = 2;
-/// There are fewer windows in a call.
+/// There are fewer windows.
 pub(crate) const WINDOWS_MAX: u32 = WAITS;
 
-/// The notes, for one call of one rank.
+/// The notes, for one use by one rank.
 #[derive(Clone, Copy)]
 pub(crate) struct Board<'a> {
     notes: &'a Notes,
     /// What ranks do.
     states: &'a [AtomicU64],
     rank: u32,
-    call: u32,
+    /// The use of the memory, as far as it fits.
+    turn: u32,
     slots: u64,
     /// The last window.
     last: u32,
@@ -88,15 +90,14 @@ impl<'a> Board<'a> {
     /// For windows in so many slots; the rank runs from now on.
     pub(crate) fn new(
         memory: &'a CommonMemory,
-        (rank, call): (u32, u64),
+        rank: u32,
         (slots, windows, processors): (u64, u32, u32),
     ) -> Board<'a> {
-        let [.., a, b, c, d] = call.to_be_bytes();
-        let call = u32::from_be_bytes([a, b, c, d]);
+        let [_, turn] = halves(memory.next_use());
         let (notes, states) = (memory.notes(), memory.states());
         let last = windows.saturating_sub(1);
         let board =
-            Board { last, notes, states, rank, call, slots, wanted: AT_ONCE * index(processors) };
+            Board { last, notes, states, rank, turn, slots, wanted: AT_ONCE * index(processors) };
         board.note(RUNS);
         board
     }
@@ -124,9 +125,17 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// This rank has no more to do with windows.
-    pub(crate) fn leave_all(&self) {
-        self.note(HAS_LEFT);
+    /// This rank has ended its part, and will wait for the others. Returns one that can
+    /// go on in its place.
+    pub(crate) fn end(&self) -> Vec<u32> {
+        let ended = |word: u64| Some(self.word(self.count_of(word) + 1));
+        let _ = self.notes.ended.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, ended);
+        self.replace()
+    }
+
+    /// Whether all ranks have ended their part.
+    pub(crate) fn has_ended(&self) -> bool {
+        index(self.count_of(self.notes.ended.0.load(Ordering::SeqCst))) == self.states.len()
     }
 
     /// Ranks that wait and are to be woken now: those that can go on, as far as processors are
@@ -142,6 +151,13 @@ impl<'a> Board<'a> {
     pub(crate) fn replace(&self) -> Vec<u32> {
         fence(Ordering::SeqCst);
         self.wake_some(1, false)
+    }
+
+    /// Ranks to be woken by one that has seen that all have ended: it wakes some, and these wake
+    /// others before they do anything else. Whoever were to wake all would have to wait for its
+    /// processor after each.
+    pub(crate) fn part(&self) -> Vec<u32> {
+        self.wake_some(AT_ONCE, true)
     }
 
     /// A certain rank, if it waits.
@@ -171,8 +187,8 @@ impl<'a> Board<'a> {
     fn awake(&self, rank: u32, can_go: &dyn Fn(u32) -> bool) -> bool {
         let state = &self.states[index(rank)];
         let old = state.load(Ordering::Relaxed);
-        let [call, number] = halves(old);
-        let waits = call == self.call && number <= WAITS;
+        let [turn, number] = halves(old);
+        let waits = turn == self.turn && number <= WAITS;
         let exchange = || {
             let runs = self.word(RUNS);
             state.compare_exchange(old, runs, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -181,7 +197,7 @@ impl<'a> Board<'a> {
     }
 
     fn word(&self, low: u32) -> u64 {
-        u64::from(self.call) << 32 | u64::from(low)
+        u64::from(self.turn) << 32 | u64::from(low)
     }
 
     /// The slot of a window.
@@ -198,19 +214,20 @@ impl<'a> Board<'a> {
         &self.notes.slots[narrow(self.place(number))]
     }
 
-    /// The number of a window among those of all calls, never 0.
+    /// The number of a window among those of all uses, never 0.
     fn key(&self, number: u32) -> u64 {
         self.word(number).wrapping_add(1)
     }
 
     /// The next window that somebody may open.
     pub(crate) fn next(&self) -> u32 {
-        self.next_of(self.notes.next.0.load(Ordering::Acquire))
+        self.count_of(self.notes.next.0.load(Ordering::Acquire))
     }
 
-    fn next_of(&self, word: u64) -> u32 {
-        let [call, next] = halves(word);
-        if call == self.call { next } else { 0 }
+    /// A number that is counted up from 0 in each use.
+    fn count_of(&self, word: u64) -> u32 {
+        let [turn, count] = halves(word);
+        if turn == self.turn { count } else { 0 }
     }
 
     /// Makes this rank the one that opens a window, if that is the next one and no other rank is
@@ -219,7 +236,7 @@ impl<'a> Board<'a> {
         let next = &self.notes.next.0;
         let (old, new) = (next.load(Ordering::Acquire), self.key(number));
         let exchange = || next.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
-        self.next_of(old) == number && exchange().is_ok()
+        self.count_of(old) == number && exchange().is_ok()
     }
 
     /// Whether the slot of a window is free for it.
@@ -258,10 +275,10 @@ impl<'a> Board<'a> {
     pub(crate) fn full(&self) -> Option<u32> {
         let window = |slot: &Slot| {
             let opened = slot.opened.load(Ordering::Acquire);
-            let [call, number] = halves(opened.wrapping_sub(1));
+            let [turn, number] = halves(opened.wrapping_sub(1));
             let is_full = slot.left.load(Ordering::Acquire) == 0
                 && slot.done.load(Ordering::Acquire) != opened;
-            (opened > 0 && call == self.call && is_full).then_some(number)
+            (opened > 0 && turn == self.turn && is_full).then_some(number)
         };
         self.notes.slots[..narrow(self.slots)].iter().filter_map(window).min()
     }
@@ -312,15 +329,21 @@ mod tests {
     use super::super::common_memory::Line;
     use super::*;
 
-    fn memory(ranks: usize) -> CommonMemory {
+    /// The memory as each rank sees it.
+    fn memories(ranks: usize) -> Vec<CommonMemory> {
         let lines = Arc::new(Line::lines(CommonMemory::bytes(ranks, 1)));
-        CommonMemory::of_threads(&lines, 1, (&vec![0; ranks], 0))
+        let memory = |_| CommonMemory::of_threads(&lines, 1, (&vec![0; ranks], 0));
+        (0..ranks).map(memory).collect()
+    }
+
+    fn boards(memories: &[CommonMemory], room: (u64, u32, u32)) -> Vec<Board<'_>> {
+        (0..).zip(memories).map(|(rank, memory)| Board::new(memory, rank, room)).collect()
     }
 
     #[test]
     fn a_window_goes_its_way_through_its_slot() {
-        let memory = memory(3);
-        let [one, other] = [0, 1].map(|rank| Board::new(&memory, (rank, 7), (2, 9, 1)));
+        let memories = memories(2);
+        let [one, other] = boards(&memories, (2, 9, 1))[..] else { unreachable!() };
         assert_eq!(
             (one.next(), one.is_free(0), one.is_free(1), one.is_free(2)),
             (0, true, true, false)
@@ -342,9 +365,9 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_call_left_behind_means_nothing() {
-        let memory = memory(1);
-        let earlier = Board::new(&memory, (0, u64::from(u32::MAX)), (2, 9, 1));
+    fn what_an_earlier_use_left_behind_means_nothing() {
+        let memories = memories(1);
+        let earlier = boards(&memories, (2, 9, 1))[0];
         for number in 0..3 {
             assert!(earlier.claim(number));
             earlier.open(number, usize::from(number == 2), 0);
@@ -352,7 +375,7 @@ mod tests {
         }
         earlier.give_up();
         assert!(earlier.begin_storing());
-        let later = Board::new(&memory, (0, 1 << 32), (2, 9, 1));
+        let later = boards(&memories, (2, 9, 1))[0];
         assert_eq!((later.next(), later.is_free(1), later.is_free(2)), (0, true, false));
         assert_eq!((later.opened(0), later.full(), later.has_given_up()), (None, None, false));
         assert!(later.begin_storing() && later.claim(0));
@@ -360,9 +383,8 @@ mod tests {
 
     #[test]
     fn as_many_ranks_are_woken_as_there_are_processors_for() {
-        let memory = memory(8);
-        let of = |rank| Board::new(&memory, (rank, 3), (2, 9, 2));
-        let boards: Vec<Board<'_>> = (0..8).map(of).collect();
+        let memories = memories(8);
+        let boards = boards(&memories, (2, 9, 2));
         for board in &boards[2..] {
             board.wait(Some(0));
         }
@@ -377,8 +399,13 @@ mod tests {
         boards[7].wait(None);
         assert_eq!(boards[1].wake_one(7), Some(7));
         assert_eq!(boards[1].wake_one(7), None, "it runs");
-        boards[0].leave_all();
-        assert_eq!(boards[1].wake_one(0), None, "it has left");
+        boards.iter().for_each(|board| board.wait(None));
+        for board in &boards {
+            assert!(!board.has_ended());
+            assert_eq!(board.end(), []);
+        }
+        assert!(boards[0].has_ended());
+        assert_eq!((boards[7].part(), boards[0].part()), (vec![0, 1], vec![2, 3]));
     }
 
     /// What ranks sleep on: nobody wakes by itself here, as those do whom a forgotten ring only
@@ -409,17 +436,17 @@ mod tests {
         const RANKS: u32 = 7;
         const WINDOWS: u32 = 300;
         let _watchdog = Watchdog::new("nobody_is_forgotten");
-        let memory = memory(index(RANKS));
+        let memories = memories(index(RANKS));
         let beds: Vec<Bed> = (0..RANKS).map(|_| Bed::default()).collect();
-        for call in 0..20 {
-            let (slots, processors) = (1 + call % 5, 1 + u32::try_from(call % 3).unwrap());
+        for turn in 0..20 {
+            let (slots, processors) = (1 + turn % 5, 1 + u32::try_from(turn % 3).unwrap());
             let copied = AtomicUsize::new(0);
             thread::scope(|scope| {
                 for rank in 0..RANKS {
-                    let (memory, beds, copied) = (&memory, &beds, &copied);
+                    let (memory, beds, copied) = (&memories[index(rank)], &beds, &copied);
                     scope.spawn(move || {
                         let room = (slots, WINDOWS, processors);
-                        let board = Board::new(memory, (rank, call), room);
+                        let board = Board::new(memory, rank, room);
                         let ring = |ranks: Vec<u32>| {
                             ranks.into_iter().for_each(|rank| beds[index(rank)].ring());
                         };
@@ -453,8 +480,15 @@ mod tests {
                                 ring(board.wake(true));
                             }
                         }
-                        board.leave_all();
-                        ring(board.replace());
+                        ring(board.end());
+                        while !board.has_ended() {
+                            match board.waits() {
+                                true => beds[index(rank)].sleep(),
+                                false => board.wait(None),
+                            }
+                        }
+                        board.go_on();
+                        ring(board.part());
                     });
                 }
             });

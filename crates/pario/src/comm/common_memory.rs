@@ -8,7 +8,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::board::{Notes, SLOTS_MAX};
 use super::collective::index;
@@ -30,6 +30,8 @@ pub struct CommonMemory {
     window_bytes: usize,
     /// Whether a rank has this memory, by rank.
     reaches: Vec<bool>,
+    /// How often this rank has used it, as all ranks have.
+    uses: AtomicU64,
     /// Keeps the memory where it is.
     _keeper: Arc<dyn Any + Send + Sync>,
 }
@@ -72,7 +74,8 @@ impl CommonMemory {
         reaches: Vec<bool>,
         keeper: Arc<dyn Any + Send + Sync>,
     ) -> CommonMemory {
-        CommonMemory { start, window_bytes, reaches, _keeper: keeper }
+        let uses = AtomicU64::new(0);
+        CommonMemory { start, window_bytes, reaches, uses, _keeper: keeper }
     }
 
     /// Memory of this process, for ranks that are threads of it.
@@ -96,6 +99,11 @@ impl CommonMemory {
     /// Bytes for windows.
     pub fn window_bytes(&self) -> usize {
         self.window_bytes
+    }
+
+    /// The number of the next use: all ranks use it together, in the same order.
+    pub(crate) fn next_use(&self) -> u64 {
+        self.uses.fetch_add(1, Ordering::Relaxed)
     }
 
     /// What the ranks agree by.

@@ -94,7 +94,7 @@ impl<'a> Common<'a> {
     ) -> Common<'a> {
         let rank = job.communicator.rank();
         let room = (shuffled.slots(), shuffled.windows_in_all(), shuffled.processors());
-        let board = Board::new(memory, (rank, job.call), room);
+        let board = Board::new(memory, rank, room);
         let slot = |slot: u64| CommonWindow::of(memory, slot, shuffled.window_bytes());
         let window = match shuffled.packs_common() {
             true => Window::new(shuffled.part_bytes(), shuffled.holes(), 0),
@@ -148,13 +148,15 @@ impl<'a> Common<'a> {
         self.wait(Some(number), |common| common.board.opened(number).is_some()).await
     }
 
-    /// Serves until there is nothing left that only this rank can do.
+    /// Serves until there is nothing left that only this rank can do, and waits until that is so
+    /// for all.
     async fn serve_to_the_end(&mut self) -> Result<()> {
         if self.servers == Servers::Aggregators {
             self.wait(None, |common| common.next == common.total && common.open.is_empty()).await?;
         }
-        self.board.leave_all();
-        self.ring(self.board.replace());
+        self.ring(self.board.end());
+        self.wait(None, |common| common.board.has_ended()).await?;
+        self.ring(self.board.part());
         Ok(())
     }
 
@@ -351,6 +353,9 @@ impl<'a> Common<'a> {
     /// After the last window: what became of this rank's request, and the error of all.
     async fn finish(self) -> Result<Outcome> {
         let Job { communicator, call, prepared, refused, .. } = self.job;
+        if !self.board.has_given_up() {
+            return Ok(Outcome { moved: self.taken, error: None });
+        }
         let error = refused.clone().or(self.window.error);
         let report = Report { error, undone: self.undone, ..Report::default() };
         let (reports, error) = reports(*communicator, *call, report).await?;
