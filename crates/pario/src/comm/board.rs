@@ -171,7 +171,7 @@ impl<'a> Board<'a> {
             return Vec::new();
         }
         let can_go =
-            |number| anybody || number != WAITS && self.opened(self.enough_from(number)).is_some();
+            |number| anybody || number != WAITS && self.was_opened(self.enough_from(number));
         let count = rank_of(self.states.len());
         let others = (1..count).map(|distance| (self.rank + distance) % count);
         others.filter(|&rank| self.awake(rank, &can_go)).take(limit).collect()
@@ -261,6 +261,13 @@ impl<'a> Board<'a> {
         is_open.then(|| slot.word.load(Ordering::Relaxed))
     }
 
+    /// Whether a window is open, or was so before another one had its slot.
+    fn was_opened(&self, number: u32) -> bool {
+        let opened = self.slot(number).opened.load(Ordering::Acquire);
+        let [turn, _] = halves(opened.wrapping_sub(1));
+        turn == self.turn && opened >= self.key(number)
+    }
+
     /// This rank has copied its bytes of an open window; whether it is the last one.
     pub(crate) fn leave(&self, number: u32) -> bool {
         self.slot(number).left.fetch_sub(1, Ordering::AcqRel) == 1
@@ -285,6 +292,7 @@ impl<'a> Board<'a> {
 
     /// Makes this rank the one that stores windows, unless another one does.
     pub(crate) fn begin_storing(&self) -> bool {
+        fence(Ordering::SeqCst);
         let (storing, key) = (&self.notes.storing.0, self.key(0));
         let old = storing.load(Ordering::Relaxed);
         old != key
@@ -406,6 +414,21 @@ mod tests {
         }
         assert!(boards[0].has_ended());
         assert_eq!((boards[7].part(), boards[0].part()), (vec![0, 1], vec![2, 3]));
+    }
+
+    /// Windows that are nobody's, or have another owner, may be far ahead.
+    #[test]
+    fn a_rank_is_woken_for_windows_that_were_open_before() {
+        let memories = memories(2);
+        let boards = boards(&memories, (4, 9, 1));
+        boards[1].wait(Some(0));
+        boards[0].open(0, 1, 0);
+        assert_eq!(boards[0].replace(), [], "one window is not enough");
+        for number in [1, 5] {
+            boards[0].open(number, 0, 0);
+            boards[0].done(number);
+        }
+        assert_eq!(boards[0].replace(), [1]);
     }
 
     /// What ranks sleep on: nobody wakes by itself here, as those do whom a forgotten ring only
