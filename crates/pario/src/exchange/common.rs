@@ -65,6 +65,32 @@ pub(super) async fn run(
     Ok(outcome)
 }
 
+/// Waits until all ranks have ended their part of a call without windows; whether none has failed.
+pub(super) async fn all_are_well(job: &Job<'_>, own: &Outcome) -> Result<bool> {
+    let Some(memory) = job.communicator.common_memory() else {
+        unreachable!("all ranks have agreed that they have common memory");
+    };
+    let board = Board::new(memory, job.communicator.rank(), (1, 0, 1));
+    if own.error.is_some() {
+        board.give_up();
+    }
+    let mut has_ended = || loop {
+        if board.has_ended() {
+            board.go_on();
+            return true;
+        }
+        if board.waits() {
+            return false;
+        }
+        board.wait(None);
+    };
+    board.end();
+    let (communicator, call) = (job.communicator, job.call);
+    poll_fn(|context| communicator.poll_common(call, &mut has_ended, context)).await?;
+    board.part().into_iter().for_each(|rank| communicator.wake_common(rank));
+    Ok(!board.has_given_up())
+}
+
 pub(super) struct Common<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) shuffled: &'a Shuffled,

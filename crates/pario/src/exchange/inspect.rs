@@ -73,6 +73,7 @@ pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
         peers: Vec::new(),
         disjoint: true,
         common: None,
+        ends_by_notes: false,
         collective: false,
         complete: Mutex::default(),
     }
@@ -142,6 +143,7 @@ pub(crate) async fn together(
         peers,
         disjoint,
         common,
+        ends_by_notes: undisturbed && around.file.common_bytes > 0,
         collective: true,
         complete: Mutex::default(),
     })))

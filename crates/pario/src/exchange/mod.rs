@@ -62,6 +62,9 @@ pub(crate) struct Prepared {
     /// Who serves windows in memory that all ranks have in common, if they are there; the same on
     /// all ranks.
     pub(crate) common: Option<Servers>,
+    /// Whether ranks tell each other by notes in common memory that they are done; the same on all
+    /// ranks. As with windows there, nobody makes other calls meanwhile.
+    ends_by_notes: bool,
     /// Whether all ranks take part.
     pub(crate) collective: bool,
     /// Whether the windows of rounds have no holes, as far as it was found out.
@@ -128,7 +131,10 @@ impl Job<'_> {
         statistics.strategy = plan.strategy;
         statistics.reason = plan.reason;
         statistics.rounds += plan.rounds();
-        statistics.aggregators = crate::number::wide(plan.aggregators());
+        statistics.aggregators = match self.prepared.common {
+            Some(Servers::Anybody) => u64::from(self.communicator.size()),
+            _ => crate::number::wide(plan.aggregators()),
+        };
         let outcome = match &plan.steps {
             Steps::Independent(steps) => {
                 let outcome = match &self.refused {
@@ -136,6 +142,11 @@ impl Job<'_> {
                     Some(error) => Outcome { moved: 0, error: Some(error.clone()) },
                 };
                 match self.prepared.collective {
+                    true if self.prepared.ends_by_notes
+                        && common::all_are_well(self, &outcome).await? =>
+                    {
+                        outcome
+                    }
                     true => agree::agree(self.communicator, self.call, outcome).await?,
                     false => outcome,
                 }

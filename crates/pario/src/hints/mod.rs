@@ -83,8 +83,8 @@ pub struct Hints {
     /// one copy less, where that is possible (`pario_long_piece_bytes`); chosen by pario unless
     /// set.
     pub long_piece_bytes: Option<u64>,
-    /// Whether processes of a node place and take their bytes in the windows of aggregators by
-    /// themselves (`pario_common_windows`).
+    /// Whether processes of a node place and take their bytes by themselves, in windows that they
+    /// have in common (`pario_common_windows`).
     pub common_windows: Switch,
     /// After so many seconds a waiting rank says on stderr which rank it waits for
     /// (`pario_collective_wait_s`).

@@ -34,7 +34,7 @@ pub struct CallStatistics {
     pub reason: &'static str,
     /// Rounds of the plan.
     pub rounds: u64,
-    /// Ranks that touched storage for others.
+    /// Ranks that may have touched storage for others.
     pub aggregators: u64,
     /// Whether the plan was made for this call, or had been made before.
     pub planned: bool,
