@@ -80,25 +80,25 @@ pub(crate) struct Board<'a> {
     rank: u32,
     /// The use of the memory, as far as it fits.
     turn: u32,
-    slots: u64,
-    /// The last window.
-    last: u32,
-    /// How many ranks should run at a time.
-    wanted: usize,
+    room: Room,
+}
+
+/// What windows there are, and for whom.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) slots: u64,
+    pub(crate) windows: u32,
+    /// A rank is woken for so many of them, or the last ones; for no more than there are slots.
+    pub(crate) at_a_time: u32,
+    pub(crate) processors: u32,
 }
 
 impl<'a> Board<'a> {
-    /// For windows in so many slots; the rank runs from now on.
-    pub(crate) fn new(
-        memory: &'a CommonMemory,
-        rank: u32,
-        (slots, windows, processors): (u64, u32, u32),
-    ) -> Board<'a> {
+    /// The rank runs from now on.
+    pub(crate) fn new(memory: &'a CommonMemory, rank: u32, room: Room) -> Board<'a> {
         let [_, turn] = halves(memory.next_use());
         let (notes, states) = (memory.notes(), memory.states());
-        let last = windows.saturating_sub(1);
-        let board =
-            Board { last, notes, states, rank, turn, slots, wanted: AT_ONCE * index(processors) };
+        let board = Board { notes, states, rank, turn, room };
         board.note(RUNS);
         board
     }
@@ -145,7 +145,7 @@ impl<'a> Board<'a> {
         fence(Ordering::SeqCst);
         let runs = |state: &&AtomicU64| state.load(Ordering::Relaxed) == self.word(RUNS);
         let running = self.states.iter().filter(runs).count();
-        self.wake_some(self.wanted.saturating_sub(running), anybody)
+        self.wake_some((AT_ONCE * index(self.room.processors)).saturating_sub(running), anybody)
     }
 
     /// A rank to be woken instead of this one, which is about to wait or to leave.
@@ -180,8 +180,8 @@ impl<'a> Board<'a> {
 
     /// The last of so many windows from one on that it is worth while to wake a rank for them.
     fn enough_from(&self, number: u32) -> u32 {
-        let more = u32::try_from(self.slots / 2).unwrap_or(0).saturating_sub(1);
-        self.last.min(number.saturating_add(more))
+        let last = self.room.windows.saturating_sub(1);
+        last.min(number.saturating_add(self.room.at_a_time.saturating_sub(1)))
     }
 
     /// Makes a rank that waits, and can go on, one that runs.
@@ -203,12 +203,12 @@ impl<'a> Board<'a> {
 
     /// The slot of a window.
     pub(crate) fn place(&self, number: u32) -> u64 {
-        u64::from(number) % self.slots
+        u64::from(number) % self.room.slots
     }
 
     /// The window that has the slot of another one after it.
     pub(crate) fn after(&self, number: u32) -> Option<u32> {
-        u32::try_from(u64::from(number) + self.slots).ok()
+        u32::try_from(u64::from(number) + self.room.slots).ok()
     }
 
     fn slot(&self, number: u32) -> &'a Slot {
@@ -242,7 +242,7 @@ impl<'a> Board<'a> {
 
     /// Whether the slot of a window is free for it.
     pub(crate) fn is_free(&self, number: u32) -> bool {
-        let Some(before) = u64::from(number).checked_sub(self.slots) else { return true };
+        let Some(before) = u64::from(number).checked_sub(self.room.slots) else { return true };
         let before = u32::try_from(before).unwrap_or(u32::MAX);
         self.slot(number).done.load(Ordering::Acquire) == self.key(before)
     }
@@ -288,7 +288,7 @@ impl<'a> Board<'a> {
                 && slot.done.load(Ordering::Acquire) != opened;
             (opened > 0 && turn == self.turn && is_full).then_some(number)
         };
-        self.notes.slots[..narrow(self.slots)].iter().filter_map(window).min()
+        self.notes.slots[..narrow(self.room.slots)].iter().filter_map(window).min()
     }
 
     /// Makes this rank the one that stores windows, unless another one does.
@@ -345,14 +345,16 @@ mod tests {
         (0..ranks).map(memory).collect()
     }
 
-    fn boards(memories: &[CommonMemory], room: (u64, u32, u32)) -> Vec<Board<'_>> {
+    fn boards(memories: &[CommonMemory], (slots, processors): (u64, u32)) -> Vec<Board<'_>> {
+        let at_a_time = u32::try_from(slots / 2).unwrap();
+        let room = Room { slots, windows: 9, at_a_time, processors };
         (0..).zip(memories).map(|(rank, memory)| Board::new(memory, rank, room)).collect()
     }
 
     #[test]
     fn a_window_goes_its_way_through_its_slot() {
         let memories = memories(2);
-        let [one, other] = boards(&memories, (2, 9, 1))[..] else { unreachable!() };
+        let [one, other] = boards(&memories, (2, 1))[..] else { unreachable!() };
         assert_eq!(
             (one.next(), one.is_free(0), one.is_free(1), one.is_free(2)),
             (0, true, true, false)
@@ -376,7 +378,7 @@ mod tests {
     #[test]
     fn what_an_earlier_use_left_behind_means_nothing() {
         let memories = memories(1);
-        let earlier = boards(&memories, (2, 9, 1))[0];
+        let earlier = boards(&memories, (2, 1))[0];
         for number in 0..3 {
             assert!(earlier.claim(number));
             earlier.open(number, usize::from(number == 2), 0);
@@ -384,7 +386,7 @@ mod tests {
         }
         earlier.give_up();
         assert!(earlier.begin_storing());
-        let later = boards(&memories, (2, 9, 1))[0];
+        let later = boards(&memories, (2, 1))[0];
         assert_eq!((later.next(), later.is_free(1), later.is_free(2)), (0, true, false));
         assert_eq!((later.opened(0), later.full(), later.has_given_up()), (None, None, false));
         assert!(later.begin_storing() && later.claim(0));
@@ -393,7 +395,7 @@ mod tests {
     #[test]
     fn as_many_ranks_are_woken_as_there_are_processors_for() {
         let memories = memories(8);
-        let boards = boards(&memories, (2, 9, 2));
+        let boards = boards(&memories, (2, 2));
         for board in &boards[2..] {
             board.wait(Some(0));
         }
@@ -421,7 +423,7 @@ mod tests {
     #[test]
     fn a_rank_is_woken_for_windows_that_were_open_before() {
         let memories = memories(2);
-        let boards = boards(&memories, (4, 9, 1));
+        let boards = boards(&memories, (4, 1));
         boards[1].wait(Some(0));
         boards[0].open(0, 1, 0);
         assert_eq!(boards[0].replace(), [], "one window is not enough");
@@ -462,14 +464,16 @@ mod tests {
         let _watchdog = Watchdog::new("nobody_is_forgotten");
         let memories = memories(index(RANKS));
         let beds: Vec<Bed> = (0..RANKS).map(|_| Bed::default()).collect();
-        for turn in 0..20 {
-            let (slots, processors) = (1 + turn % 5, 1 + u32::try_from(turn % 3).unwrap());
+        for turn in 0..20u32 {
+            let (slots, processors) = (1 + turn % 5, 1 + turn % 3);
             let copied = AtomicUsize::new(0);
             thread::scope(|scope| {
                 for rank in 0..RANKS {
                     let (memory, beds, copied) = (&memories[index(rank)], &beds, &copied);
                     scope.spawn(move || {
-                        let room = (slots, WINDOWS, processors);
+                        let (windows, at_a_time) = (WINDOWS, 1 + turn % slots);
+                        let slots = u64::from(slots);
+                        let room = Room { slots, windows, at_a_time, processors };
                         let board = Board::new(memory, rank, room);
                         let ring = |ranks: Vec<u32>| {
                             ranks.into_iter().for_each(|rank| beds[index(rank)].ring());

@@ -32,7 +32,7 @@ use super::{Job, Outcome};
 use crate::access::Access;
 use crate::access::memory::{CommonWindow, Parcel};
 use crate::comm::CommonMemory;
-use crate::comm::board::Board;
+use crate::comm::board::{Board, Room};
 use crate::comm::collective::rank_of;
 use crate::error::Result;
 use crate::plan::two_phase::Servers;
@@ -70,7 +70,8 @@ pub(super) async fn all_are_well(job: &Job<'_>, own: &Outcome) -> Result<bool> {
     let Some(memory) = job.communicator.common_memory() else {
         unreachable!("all ranks have agreed that they have common memory");
     };
-    let board = Board::new(memory, job.communicator.rank(), (1, 0, 1));
+    let nothing = Room { slots: 1, windows: 0, at_a_time: 1, processors: 1 };
+    let board = Board::new(memory, job.communicator.rank(), nothing);
     if own.error.is_some() {
         board.give_up();
     }
@@ -119,7 +120,13 @@ impl<'a> Common<'a> {
         (servers, statistics): (Servers, &'a mut CallStatistics),
     ) -> Common<'a> {
         let rank = job.communicator.rank();
-        let room = (shuffled.slots(), shuffled.windows_in_all(), shuffled.processors());
+        let (slots, windows) = (shuffled.slots(), shuffled.windows_in_all());
+        let at_a_time = match job.prepared.direction {
+            Direction::Read => 1,
+            // A window is stored in the time that a few ranks need to wake.
+            Direction::Write => u32::try_from(slots / 2).unwrap_or(1),
+        };
+        let room = Room { slots, windows, at_a_time, processors: shuffled.processors() };
         let board = Board::new(memory, rank, room);
         let slot = |slot: u64| CommonWindow::of(memory, slot, shuffled.window_bytes());
         let window = match shuffled.packs_common() {
