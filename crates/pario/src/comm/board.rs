@@ -1,22 +1,22 @@
 //! How ranks of a node agree, without messages, who uses which window in common memory when.
 //!
 //! The windows of a use of that memory have numbers, and go one after the other through a few slots
-//! of it: number n has the slot n modulo their count. A window is *opened* by one rank, when the one
-//! before it in its slot is *done*; each rank that has bytes in it *leaves* it when they are copied;
-//! the last to leave it, or whoever opened it, ends what is to be done with it.
+//! of it: number n has the slot n modulo their count. A window is *opened* by one rank, when the
+//! one before it in its slot is *done*; each rank that has bytes in it *leaves* it when they are
+//! copied; the last to leave it, or whoever opened it, ends what is to be done with it.
 //!
 //! All numbers carry that of the use of the memory, so that nothing has to be cleared between uses,
 //! and what an earlier one left behind means nothing: whoever begins one has ended those before it.
 //!
 //! Each rank also notes what it does: it runs, or it waits for a window. Ranks are woken as a
 //! processor is free for them, not all at once: whoever opens a window or lets a slot go wakes
-//! others only if few ranks run for each processor ([`AT_ONCE`]), and whoever is about to wait wakes
-//! one that can go on in its place, once there are several windows for it. Nobody is forgotten:
-//! whoever makes it possible for others to go on runs, and looks for them before it waits or
-//! leaves. A rank that waits has noted that before it looks for its window a last time, with a
-//! fence in between; and so has the other between opening the window and looking for ranks. (16
-//! processes on 2 processors, each in a session of its own, read 100 MiB in pieces of 512 bytes: 20
-//! to 22 ms if all are woken at once, 16 to 18 so, both with 4 windows of 1 MiB.)
+//! others only if few ranks run for each processor ([`AT_ONCE`]), and whoever is about to wait
+//! wakes one that can go on in its place. Nobody is forgotten: whoever makes it possible for others
+//! to go on runs, and looks for them before it waits or leaves. A rank that waits has noted that
+//! before it looks for its window a last time, with a fence in between; and so has the other
+//! between opening the window and looking for ranks. (16 processes on 2 processors, each in a
+//! session of its own, read 100 MiB in pieces of 512 bytes: 20 to 22 ms if all are woken at once,
+//! 16 to 18 so, both with 4 windows of 1 MiB.)
 //!
 //! Cost: an atomic number or two for each rank and window, and a look at the notes of all ranks.
 
@@ -126,8 +126,8 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// This rank has ended its part, and will wait for the others. Returns one that can
-    /// go on in its place.
+    /// This rank has ended its part, and will wait for the others. Returns one that can go on in
+    /// its place.
     pub(crate) fn end(&self) -> Vec<u32> {
         let ended = |word: u64| Some(self.word(self.count_of(word) + 1));
         let _ = self.notes.ended.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, ended);

@@ -131,11 +131,10 @@ impl<'a> Common<'a> {
         let slot = |slot: u64| CommonWindow::of(memory, slot, shuffled.window_bytes());
         let window = match shuffled.packs_common() {
             true => Window::new(shuffled.part_bytes(), shuffled.holes(), 0),
-            false => Window::in_common((0..shuffled.slots()).map(slot).collect(), shuffled.holes()),
+            false => Window::in_common((0..slots).map(slot).collect(), shuffled.holes()),
         };
-        let total = shuffled.windows_in_all();
         let of_own = |number: &u32| shuffled.numbered(*number).0.aggregator == rank;
-        let next = (0..total).find(of_own).unwrap_or(total);
+        let next = (0..windows).find(of_own).unwrap_or(windows);
         if job.refused.is_some() || window.error.is_some() {
             board.give_up();
         }
@@ -146,7 +145,7 @@ impl<'a> Common<'a> {
             memory,
             board,
             servers,
-            total,
+            total: windows,
             window,
             next,
             open: VecDeque::new(),
@@ -303,7 +302,9 @@ impl<'a> Common<'a> {
     fn copy(&mut self, number: u32, parcel: Parcel<'a>) {
         let Job { buffer, communicator, .. } = self.job;
         let place = self.memory.place(self.board.place(number), communicator.rank());
-        let Some(end) = self.board.opened(number) else { return };
+        let Some(end) = self.board.opened(number) else {
+            unreachable!("a window stays open until this rank has left it");
+        };
         let (parcel, slot) = (parcel.before(end), self.slot(number));
         let (began, offset) = (Instant::now(), self.file(number).start);
         match (self.job.prepared.direction, Begin::from_word(place.load(Ordering::Relaxed))) {

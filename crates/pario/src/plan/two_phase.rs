@@ -173,7 +173,11 @@ impl Shuffled {
             route,
             long_piece_bytes,
             slots: match common {
-                true => (planning.file.common_bytes / window_bytes).min(COMMON_SLOTS),
+                true => {
+                    // Two collective buffers for each aggregator, as elsewhere at most.
+                    let promised = buffer.saturating_mul(2 * wide(aggregators.len()));
+                    (planning.file.common_bytes.min(promised) / window_bytes).min(COMMON_SLOTS)
+                }
                 false => 0,
             },
             packed: packs_common(planning),
@@ -456,6 +460,26 @@ mod tests {
             let label = format!("{direction:?} {piece_bytes} {memory:?} {facts:?}");
             assert_eq!(chosen(direction, piece_bytes, memory, facts), expected, "{label}");
         }
+    }
+
+    #[test]
+    fn common_windows_keep_the_promise_of_the_collective_buffer() {
+        let slots = |collective_buffer_bytes, aggregators| {
+            let hints = Hints { collective_buffer_bytes, aggregators, ..Hints::default() };
+            let (memory, common_bytes) = (Memory::Apart, 8 << 20);
+            let file = &FileFacts { memory, common_bytes, ..FileFacts::of_threads(8) };
+            let reach = 0..100 << 20;
+            let requests = &[Summary { reach, len: 100 << 20, piece_bytes: 64, sorted: true }];
+            let (collective, atomic, undisturbed) = (true, false, true);
+            let (direction, hints) = (Direction::Read, &hints);
+            let planning =
+                Planning { direction, requests, collective, atomic, undisturbed, hints, file };
+            let shuffled = two_phase(&planning);
+            (shuffled.slots(), shuffled.window_bytes())
+        };
+        assert_eq!(slots(16 << 20, None), (8, 1 << 20));
+        assert_eq!(slots(1 << 20, Some(2)), (4, 1 << 20));
+        assert_eq!(slots(64 << 10, Some(1)), (2, 64 << 10));
     }
 
     /// The example of paper 003: bytes 100 to 399, three processes.
