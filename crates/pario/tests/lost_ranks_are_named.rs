@@ -16,9 +16,11 @@ const RANKS: u32 = 4;
 const STRATEGIES: [&str; 7] =
     ["direct", "list", "sieve", "two-phase", "gather", "multi-phase", "inspector-executor"];
 
-fn transports() -> [Threads; 3] {
+fn transports() -> [Threads; 4] {
     let threads = Threads::new(RANKS);
-    [threads.clone(), threads.clone().share_memory(false), threads.nodes(2)]
+    // Four windows, each as long as the hint says.
+    let common = threads.clone().with_common_memory(256);
+    [threads.clone(), threads.clone().share_memory(false), common, threads.nodes(2)]
 }
 
 fn index(rank: u32) -> usize {

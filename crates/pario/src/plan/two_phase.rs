@@ -15,7 +15,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::{Direction, FileFacts, Memory, Phases, Planning};
-use crate::comm::board::WINDOWS_MAX;
+use crate::comm::board::{SLOTS_MAX, WINDOWS_MAX};
 use crate::comm::collective::{index, rank_of};
 use crate::hints::{Hints, Strategy, Switch};
 use crate::number::{narrow, wide};
@@ -39,10 +39,9 @@ const MESSAGE_BYTES: u64 = 32 << 10;
 const CACHE_LINE_BYTES: u64 = 64;
 /// In how many parts a common window is packed: each stays in the cache of a core.
 const PACKED_PARTS: u64 = 4;
-/// Common windows, and how many there are at a time: all of them stay in the cache that cores have
+/// A common window: all that there are at a time ([`SLOTS_MAX`]) stay in the cache that cores have
 /// in common, and a rank copies so much at a time that waiting for others costs less.
 const COMMON_WINDOW_BYTES: u64 = 1 << 20;
-const COMMON_SLOTS: u64 = 8;
 /// Ranks for each processor of a crowded node.
 const CROWD: usize = 4;
 /// Window where every rank has one and bytes are copied in each phase: as above.
@@ -176,7 +175,7 @@ impl Shuffled {
                 true => {
                     // Two collective buffers for each aggregator, as elsewhere at most.
                     let promised = buffer.saturating_mul(2 * wide(aggregators.len()));
-                    (planning.file.common_bytes.min(promised) / window_bytes).min(COMMON_SLOTS)
+                    (planning.file.common_bytes.min(promised) / window_bytes).min(wide(SLOTS_MAX))
                 }
                 false => 0,
             },
