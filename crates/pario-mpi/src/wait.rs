@@ -157,7 +157,11 @@ impl Asked {
             let mut vain = 0u32;
             let mut asked = 0u32;
             let mut sleep = SLEEP;
+            let mut has_slept = false;
             while !turn() {
+                if std::mem::take(&mut has_slept) {
+                    self.progress();
+                }
                 if WENT_ON.take() {
                     yields = 0;
                 }
@@ -195,7 +199,7 @@ impl Asked {
                 listening.sleep(if progress::is_idle() { sleep } else { NAP });
                 sleep = SLEEP_MAX.min(sleep * 2);
                 drop(listening);
-                self.progress();
+                has_slept = true;
                 since = Instant::now();
             }
         });

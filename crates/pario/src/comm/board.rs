@@ -41,6 +41,10 @@ pub(crate) struct Notes {
     storing: Line,
     /// How many ranks have ended their part of a use.
     ended: Line,
+    /// How many of those that have worked more than others have not left yet.
+    staying: Line,
+    /// The last use in which a rank watches for that, so that all others can be woken.
+    watched: Line,
     slots: [Slot; SLOTS_MAX],
 }
 
@@ -66,10 +70,12 @@ struct Slot {
 const RUNS: u32 = u32::MAX;
 /// It waits for something that others tell it of.
 const WAITS: u32 = u32::MAX - 1;
+/// It has worked more than others, and waits for the end.
+const WAITS_TO_LEAVE: u32 = u32::MAX - 2;
 /// How many ranks should run for each processor: where one waits, another one is there already.
 const AT_ONCE: usize = 2;
 /// There are fewer windows.
-pub(crate) const WINDOWS_MAX: u32 = WAITS;
+pub(crate) const WINDOWS_MAX: u32 = WAITS_TO_LEAVE;
 
 /// The notes, for one use by one rank.
 #[derive(Clone, Copy)]
@@ -81,6 +87,17 @@ pub(crate) struct Board<'a> {
     /// The use of the memory, as far as it fits.
     turn: u32,
     room: Room,
+}
+
+/// What a rank waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// The window of that number.
+    Window(u32),
+    /// Something that others tell it of.
+    Others,
+    /// The end, after more work than others had.
+    ToLeave,
 }
 
 /// What windows there are, and for whom.
@@ -108,9 +125,13 @@ impl<'a> Board<'a> {
         self.states[index(self.rank)].store(self.word(state), Ordering::SeqCst);
     }
 
-    /// This rank waits for a window, or for something else, from now on.
-    pub(crate) fn wait(&self, number: Option<u32>) {
-        self.note(number.unwrap_or(WAITS));
+    /// This rank waits from now on.
+    pub(crate) fn wait(&self, waiting: Waiting) {
+        self.note(match waiting {
+            Waiting::Window(number) => number,
+            Waiting::Others => WAITS,
+            Waiting::ToLeave => WAITS_TO_LEAVE,
+        });
         fence(Ordering::SeqCst);
     }
 
@@ -126,12 +147,48 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// This rank has ended its part, and will wait for the others. Returns one that can go on in
-    /// its place.
-    pub(crate) fn end(&self) -> Vec<u32> {
-        let ended = |word: u64| Some(self.word(self.count_of(word) + 1));
-        let _ = self.notes.ended.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, ended);
+    /// This rank has ended its part, and will wait for the others; `worked_much` tells that it has
+    /// to leave before those who have not. Returns one that can go on in its place.
+    pub(crate) fn end(&self, worked_much: bool) -> Vec<u32> {
+        if worked_much {
+            self.count(&self.notes.staying, |count| count + 1);
+        }
+        self.count(&self.notes.ended, |count| count + 1);
         self.replace()
+    }
+
+    /// This rank, which has worked much, leaves: it wakes nobody any more.
+    pub(crate) fn left(&self) {
+        self.count(&self.notes.staying, |count| count.saturating_sub(1));
+    }
+
+    /// Nobody waits any longer for those who have not left yet.
+    pub(crate) fn let_all_leave(&self) {
+        self.count(&self.notes.staying, |_| 0);
+    }
+
+    /// Whether a rank that has worked much has not left yet, once all have ended.
+    pub(crate) fn is_anybody_staying(&self) -> bool {
+        self.count_of(self.notes.staying.0.load(Ordering::SeqCst)) > 0
+    }
+
+    /// Whether all have ended, and this rank may leave now: those who have worked much may at once,
+    /// then one that watches until they have left, then all.
+    pub(crate) fn may_leave(&self, worked_much: bool) -> bool {
+        let is_first = || worked_much || !self.is_anybody_staying();
+        self.has_ended() && (is_first() || self.claim_line(&self.notes.watched))
+    }
+
+    /// Makes this rank the only one that has written the key of the use to a line.
+    fn claim_line(&self, line: &Line) -> bool {
+        let (line, key) = (&line.0, self.key(0));
+        let old = line.load(Ordering::Relaxed);
+        old != key && line.compare_exchange(old, key, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    fn count(&self, line: &Line, change: impl Fn(u32) -> u32) {
+        let changed = |word: u64| Some(self.word(change(self.count_of(word))));
+        let _ = line.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed);
     }
 
     /// Whether all ranks have ended their part.
@@ -154,6 +211,11 @@ impl<'a> Board<'a> {
         self.wake_some(1, false)
     }
 
+    /// Ranks to be woken first by one that has seen that all have ended.
+    pub(crate) fn part_first(&self) -> Vec<u32> {
+        self.wake_where(usize::MAX, &|number| number == WAITS_TO_LEAVE)
+    }
+
     /// Ranks to be woken by one that has seen that all have ended: it wakes some, and these wake
     /// others before they do anything else. Whoever were to wake all would have to wait for its
     /// processor after each.
@@ -168,14 +230,17 @@ impl<'a> Board<'a> {
     }
 
     fn wake_some(&self, limit: usize, anybody: bool) -> Vec<u32> {
+        let is_open = |number| self.was_opened(self.enough_from(number));
+        self.wake_where(limit, &|number| anybody || number < WINDOWS_MAX && is_open(number))
+    }
+
+    fn wake_where(&self, limit: usize, can_go: &dyn Fn(u32) -> bool) -> Vec<u32> {
         if limit == 0 {
             return Vec::new();
         }
-        let can_go =
-            |number| anybody || number != WAITS && self.was_opened(self.enough_from(number));
         let count = rank_of(self.states.len());
         let others = (1..count).map(|distance| (self.rank + distance) % count);
-        others.filter(|&rank| self.awake(rank, &can_go)).take(limit).collect()
+        others.filter(|&rank| self.awake(rank, can_go)).take(limit).collect()
     }
 
     /// The last of so many windows from one on that it is worth while to wake a rank for them.
@@ -294,10 +359,7 @@ impl<'a> Board<'a> {
     /// Makes this rank the one that stores windows, unless another one does.
     pub(crate) fn begin_storing(&self) -> bool {
         fence(Ordering::SeqCst);
-        let (storing, key) = (&self.notes.storing.0, self.key(0));
-        let old = storing.load(Ordering::Relaxed);
-        old != key
-            && storing.compare_exchange(old, key, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        self.claim_line(&self.notes.storing)
     }
 
     /// From now on another rank may store windows.
@@ -397,7 +459,7 @@ mod tests {
         let memories = memories(8);
         let boards = boards(&memories, (2, 2));
         for board in &boards[2..] {
-            board.wait(Some(0));
+            board.wait(Waiting::Window(0));
         }
         assert_eq!(boards[0].wake(false), [], "nobody can go on");
         assert_eq!(boards[0].replace(), []);
@@ -407,16 +469,43 @@ mod tests {
         assert_eq!(boards[0].wake(false), [], "as many run as should");
         assert_eq!(boards[0].replace().len(), 1, "this one will not");
         assert!(!boards[2].waits() && boards[7].waits());
-        boards[7].wait(None);
+        boards[7].wait(Waiting::Others);
         assert_eq!(boards[1].wake_one(7), Some(7));
         assert_eq!(boards[1].wake_one(7), None, "it runs");
-        boards.iter().for_each(|board| board.wait(None));
+        boards.iter().for_each(|board| board.wait(Waiting::Others));
         for board in &boards {
             assert!(!board.has_ended());
-            assert_eq!(board.end(), []);
+            assert_eq!(board.end(false), []);
         }
         assert!(boards[0].has_ended());
         assert_eq!((boards[7].part(), boards[0].part()), (vec![0, 1], vec![2, 3]));
+    }
+
+    #[test]
+    fn those_who_have_worked_much_leave_first() {
+        let memories = memories(4);
+        let boards = boards(&memories, (2, 1));
+        let worked = [false, true, false, true];
+        for (board, worked_much) in boards.iter().zip(worked) {
+            assert!(!board.may_leave(worked_much), "not all have ended");
+            board.end(worked_much);
+        }
+        boards[1].wait(Waiting::ToLeave);
+        boards[2].wait(Waiting::Others);
+        assert!(boards[3].may_leave(true));
+        assert_eq!(boards[3].part_first(), [1]);
+        assert_eq!(boards[3].part(), [2]);
+        boards[3].left();
+        assert!(boards[2].may_leave(false), "it watches");
+        assert!(!boards[0].may_leave(false), "another one does");
+        assert!(boards[2].is_anybody_staying() && boards[1].may_leave(true));
+        boards[1].left();
+        assert!(!boards[2].is_anybody_staying() && boards[0].may_leave(false));
+        boards[0].end(true);
+        assert!(boards[2].is_anybody_staying());
+        boards[2].let_all_leave();
+        boards[0].left();
+        assert!(!boards[2].is_anybody_staying(), "nobody waits for ever");
     }
 
     /// Windows that are nobody's, or have another owner, may be far ahead.
@@ -424,7 +513,7 @@ mod tests {
     fn a_rank_is_woken_for_windows_that_were_open_before() {
         let memories = memories(2);
         let boards = boards(&memories, (4, 1));
-        boards[1].wait(Some(0));
+        boards[1].wait(Waiting::Window(0));
         boards[0].open(0, 1, 0);
         assert_eq!(boards[0].replace(), [], "one window is not enough");
         for number in [1, 5] {
@@ -497,7 +586,7 @@ mod tests {
                                 if board.waits() {
                                     beds[index(rank)].sleep();
                                 } else {
-                                    board.wait(Some(number));
+                                    board.wait(Waiting::Window(number));
                                     ring(board.replace());
                                 }
                             }
@@ -508,15 +597,24 @@ mod tests {
                                 ring(board.wake(true));
                             }
                         }
-                        ring(board.end());
-                        while !board.has_ended() {
+                        let worked_much = turn % 2 == 1 && rank % 3 == turn % 3;
+                        let waiting = if worked_much { Waiting::ToLeave } else { Waiting::Others };
+                        ring(board.end(worked_much));
+                        while !board.may_leave(worked_much) {
                             match board.waits() {
                                 true => beds[index(rank)].sleep(),
-                                false => board.wait(None),
+                                false => board.wait(waiting),
                             }
                         }
                         board.go_on();
+                        ring(board.part_first());
+                        while !worked_much && board.is_anybody_staying() {
+                            thread::yield_now();
+                        }
                         ring(board.part());
+                        if worked_much {
+                            board.left();
+                        }
                     });
                 }
             });

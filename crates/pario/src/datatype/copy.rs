@@ -13,6 +13,8 @@
 #![allow(unsafe_code)]
 
 mod stream;
+#[cfg(target_arch = "x86_64")]
+mod weave;
 
 use std::ops::Range;
 use std::ptr;
@@ -136,6 +138,9 @@ impl Span {
     }
 }
 
+/// Copies that can be made together ([`Copying::step_together`]).
+pub(crate) const GROUP: usize = 4;
+
 /// One side of a copy: where the data bytes from `position` on lie in a span.
 pub(crate) struct Side<'a> {
     pub(crate) span: Span,
@@ -192,15 +197,15 @@ impl<'a> Copying<'a> {
         }
     }
 
-    /// Copies about so many of the bytes that are left, or all; whether there are more.
+    /// Copies about so many of the bytes that are left, or all.
     ///
     /// # Panics
     /// As [`copy`].
-    pub(crate) fn step(&mut self, bytes: u64) -> bool {
+    pub(crate) fn step(&mut self, bytes: u64) {
         let mut left = bytes;
         while let (Some(to_chunk), Some(from_chunk)) = (self.to.chunk(), self.from.chunk()) {
             if left == 0 {
-                return true;
+                return;
             }
             // SAFETY: `new`'s caller has promised.
             let listed = unsafe { self.copy_list(left) };
@@ -228,7 +233,31 @@ impl<'a> Copying<'a> {
             self.from.advance(from_chunk.bytes());
             left = left.saturating_sub(to_chunk.bytes());
         }
+    }
+
+    /// Makes a step of about so many bytes of each of these copies at once, if they are [`GROUP`]
+    /// whose short blocks lie side by side; whether it has.
+    ///
+    /// # Panics
+    /// As [`copy`].
+    pub(crate) fn step_together(copies: &mut [Copying<'_>], bytes: u64) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if let Ok(copies) = copies.try_into() {
+            return weave::step(copies, bytes);
+        }
+        let _ = (copies, bytes);
         false
+    }
+
+    /// Whether all is copied.
+    pub(crate) fn is_done(&self) -> bool {
+        self.to.chunk().is_none()
+    }
+
+    /// The offset of the next byte, in the target or in the source.
+    pub(crate) fn next(&self, in_target: bool) -> Option<i64> {
+        let cursor = if in_target { &self.to } else { &self.from };
+        cursor.chunk().map(|chunk| chunk.offset)
     }
 
     /// Copies blocks of a list to or from one contiguous stretch, where both cursors are at such;
@@ -445,7 +474,9 @@ mod tests {
                 // SAFETY: both slices are borrowed by this function.
                 let mut copying =
                     unsafe { Copying::new(to, from, range.end - range.start, stores) };
-                while copying.step(step) {}
+                while !copying.is_done() {
+                    copying.step(step);
+                }
                 drop(copying);
                 check(&target);
             }
@@ -529,6 +560,92 @@ mod tests {
                 copy_bytewise((&mut slow, &to), (&source, &from), 0..size);
                 in_all_ways((&to, &from), &source, 0..size, |fast| assert!(fast == slow));
             }
+        }
+    }
+
+    /// Several copies side by side, from and to every place in a line, with every step.
+    #[test]
+    fn copies_together_agree_with_the_safe_twin() {
+        const ROWS: u64 = 700;
+        let source: Vec<u8> = (0..200_000u32).map(|index| (index * 31 % 251) as u8).collect();
+        for (len, gap) in [(4, 0), (4, 3), (8, 0), (8, 100), (16, 0), (16, 1), (2, 0), (12, 4)] {
+            let stride = wide(GROUP) * len + gap;
+            let size = ROWS * len;
+            let woven: Vec<Layout> = (0..wide(GROUP))
+                .map(|index| {
+                    let first = Layout::block((7 + index * len).cast_signed(), len).unwrap();
+                    first.repeated(ROWS, stride.cast_signed()).unwrap()
+                })
+                .collect();
+            // The copies of this one begin at different places in a line.
+            let runs: Vec<Layout> = (0..wide(GROUP))
+                .map(|index| Layout::block((index * (size + 24)).cast_signed(), size).unwrap())
+                .collect();
+            for ((to, from), range) in [(&woven, &runs), (&runs, &woven)]
+                .into_iter()
+                .flat_map(|sides| [0..size, len..size - len, 1..size].map(|range| (sides, range)))
+            {
+                let mut slow = vec![0; source.len()];
+                for (to, from) in to.iter().zip(from) {
+                    copy_bytewise((&mut slow, to), (&source, from), range.clone());
+                }
+                for (stores, step) in [Stores::Cached, Stores::Streamed]
+                    .into_iter()
+                    .flat_map(|stores| [u64::MAX, 1024, 100].map(|step| (stores, step)))
+                {
+                    let mut fast = vec![0; source.len()];
+                    let (to_span, from_span) = (Span::of_mut(&mut fast), Span::of(&source));
+                    let position = range.start;
+                    let copying = |(to, from)| {
+                        let to = Side { span: to_span.clone(), layout: to, position };
+                        let from = Side { span: from_span.clone(), layout: from, position };
+                        // SAFETY: the targets are apart, and borrowed by this function.
+                        unsafe { Copying::new(to, from, range.end - range.start, stores) }
+                    };
+                    let mut copies: Vec<Copying<'_>> = to.iter().zip(from).map(copying).collect();
+                    let mut together = 0;
+                    while !copies.iter().all(Copying::is_done) {
+                        match Copying::step_together(&mut copies, step) {
+                            true => together += 1,
+                            false => copies.iter_mut().for_each(|copy| copy.step(step)),
+                        }
+                    }
+                    drop(copies);
+                    assert!(fast == slow, "{len} + {gap}, {range:?}, {stores:?}, {step}");
+                    let is_short = [4, 8, 16].contains(&len) && cfg!(target_arch = "x86_64");
+                    if !is_short || range.start.is_multiple_of(len) {
+                        assert_eq!(together > 0, is_short, "{len} + {gap}, {range:?}, {step}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn copies_that_are_not_side_by_side_do_not_go_together() {
+        let source: Vec<u8> = (0..4096u32).map(|index| (index * 31 % 251) as u8).collect();
+        let mut target = vec![0; 4096];
+        let column =
+            |offset, stride| Layout::block(offset, 4).unwrap().repeated(40, stride).unwrap();
+        let side_by_side = [column(0, 64), column(4, 64), column(8, 64), column(12, 64)];
+        let gap = [column(0, 64), column(4, 64), column(8, 64), column(16, 64)];
+        let stride = [column(0, 64), column(4, 64), column(8, 64), column(12, 68)];
+        let order = [column(4, 64), column(0, 64), column(8, 64), column(12, 64)];
+        let cases = [(side_by_side, true), (gap, false), (stride, false), (order, false)];
+        for (columns, goes) in cases {
+            let runs: Vec<Layout> =
+                (0..4).map(|index| Layout::block(index * 160, 160).unwrap()).collect();
+            let (to_span, from_span) = (Span::of_mut(&mut target), Span::of(&source));
+            let copying = |(layout, run)| {
+                let to = Side { span: to_span.clone(), layout: run, position: 0 };
+                let from = Side { span: from_span.clone(), layout, position: 0 };
+                // SAFETY: as above.
+                unsafe { Copying::new(to, from, 160, Stores::Cached) }
+            };
+            let mut copies: Vec<Copying<'_>> = columns.iter().zip(&runs).map(copying).collect();
+            let went = Copying::step_together(&mut copies, 160);
+            assert_eq!(went, goes && cfg!(target_arch = "x86_64"));
+            assert!(!Copying::step_together(&mut copies[..3], 160), "too few");
         }
     }
 

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::agree::{Report, reports};
 use super::packed::Begin;
@@ -31,9 +31,9 @@ use super::window::{Window, reach};
 use super::{Job, Outcome};
 use crate::access::Access;
 use crate::access::memory::{CommonWindow, Parcel};
-use crate::comm::CommonMemory;
-use crate::comm::board::{Board, Room};
+use crate::comm::board::{Board, Room, Waiting};
 use crate::comm::collective::rank_of;
+use crate::comm::{CommonMemory, Communicator, pause};
 use crate::error::Result;
 use crate::plan::two_phase::Servers;
 use crate::plan::{Direction, Shuffled};
@@ -65,31 +65,90 @@ pub(super) async fn run(
     Ok(outcome)
 }
 
-/// Waits until all ranks have ended their part of a call without windows; whether none has failed.
-pub(super) async fn all_are_well(job: &Job<'_>, own: &Outcome) -> Result<bool> {
+/// Waits until all ranks have ended their part of a call without common windows; whether all are
+/// well, and no rank has anything else to tell. `worked_much`: see [`Leaving`].
+pub(super) async fn all_are_well(job: &Job<'_>, is_well: bool, worked_much: bool) -> Result<bool> {
     let Some(memory) = job.communicator.common_memory() else {
         unreachable!("all ranks have agreed that they have common memory");
     };
     let nothing = Room { slots: 1, windows: 0, at_a_time: 1, processors: 1 };
     let board = Board::new(memory, job.communicator.rank(), nothing);
-    if own.error.is_some() {
+    let leaving = Leaving { board, worked_much };
+    if !is_well {
         board.give_up();
     }
     let mut has_ended = || loop {
-        if board.has_ended() {
+        if board.may_leave(worked_much) {
             board.go_on();
             return true;
         }
         if board.waits() {
             return false;
         }
-        board.wait(None);
+        board.wait(leaving.waiting());
     };
-    board.end();
+    board.end(worked_much);
     let (communicator, call) = (job.communicator, job.call);
-    poll_fn(|context| communicator.poll_common(call, &mut has_ended, context)).await?;
-    board.part().into_iter().for_each(|rank| communicator.wake_common(rank));
+    let waited = poll_fn(|context| communicator.poll_common(call, &mut has_ended, context)).await;
+    leaving.leave(communicator, waited).await?;
     Ok(!board.has_given_up())
+}
+
+/// So many bytes more than the average are much.
+const MUCH_BYTES: u64 = 4 << 20;
+
+/// Whether a rank that fetches or stores so many bytes leaves before others ([`Leaving`]).
+pub(super) fn works_much(job: &Job<'_>, shuffled: &Shuffled, bytes: u64) -> bool {
+    let ranks = job.communicator.size();
+    let total: u64 = shuffled.domains().iter().map(|one| one.file.end - one.file.start).sum();
+    shuffled.processors() < ranks && bytes > total / u64::from(ranks) + MUCH_BYTES
+}
+
+/// How often, and how long, a rank waits for those that have worked more than it.
+const LEAVING_NAPS: u32 = 20;
+const LEAVING_NAP: Duration = Duration::from_micros(20);
+
+/// How a rank leaves a call that all have ended.
+///
+/// Where ranks share processors, systems let those go on first that have had less of them. Whoever
+/// has served all others would be the last to leave, while they look again and again whether it
+/// comes. So it leaves before they are woken.
+#[derive(Clone, Copy)]
+struct Leaving<'a> {
+    board: Board<'a>,
+    worked_much: bool,
+}
+
+impl Leaving<'_> {
+    fn waiting(&self) -> Waiting {
+        if self.worked_much { Waiting::ToLeave } else { Waiting::Others }
+    }
+
+    /// Leaves, once this rank has waited for its turn.
+    async fn leave(&self, communicator: &dyn Communicator, waited: Result<()>) -> Result<()> {
+        // Who has left may be gone for good; before that, it would be lost.
+        if !self.board.has_ended() {
+            return waited;
+        }
+        let ring =
+            |ranks: Vec<u32>| ranks.into_iter().for_each(|rank| communicator.wake_common(rank));
+        ring(self.board.part_first());
+        if self.worked_much {
+            ring(self.board.part());
+            self.board.left();
+            return Ok(());
+        }
+        for _ in 0..LEAVING_NAPS {
+            if !self.board.is_anybody_staying() {
+                break;
+            }
+            std::thread::sleep(LEAVING_NAP);
+            pause().await;
+        }
+        self.board.let_all_leave();
+        ring(self.board.part());
+        Ok(())
+    }
 }
 
 pub(super) struct Common<'a> {
@@ -107,6 +166,8 @@ pub(super) struct Common<'a> {
     next: u32,
     /// Windows that this aggregator has opened and has yet to store.
     open: VecDeque<u32>,
+    /// Windows that this rank has fetched or stored.
+    served: u32,
     /// Bytes of this rank's own request that it has taken.
     taken: u64,
     /// What this rank should have stored but has not.
@@ -149,6 +210,7 @@ impl<'a> Common<'a> {
             window,
             next,
             open: VecDeque::new(),
+            served: 0,
             taken: 0,
             undone: Vec::new(),
         }
@@ -177,27 +239,27 @@ impl<'a> Common<'a> {
 
     /// Waits until a window is open; serves others meanwhile.
     async fn wait_for(&mut self, number: u32) -> Result<()> {
-        self.wait(Some(number), |common| common.board.opened(number).is_some()).await
+        self.wait(Waiting::Window(number), |common| common.board.opened(number).is_some()).await
     }
 
     /// Serves until there is nothing left that only this rank can do, and waits until that is so
     /// for all.
     async fn serve_to_the_end(&mut self) -> Result<()> {
         if self.servers == Servers::Aggregators {
-            self.wait(None, |common| common.next == common.total && common.open.is_empty()).await?;
+            let is_done = |common: &Self| common.next == common.total && common.open.is_empty();
+            self.wait(Waiting::Others, is_done).await?;
         }
-        self.ring(self.board.end());
-        self.wait(None, |common| common.board.has_ended()).await?;
-        self.ring(self.board.part());
-        Ok(())
+        let served = u64::from(self.served) * self.shuffled.window_bytes();
+        let worked_much = works_much(self.job, self.shuffled, served);
+        let leaving = Leaving { board: self.board, worked_much };
+        self.ring(self.board.end(worked_much));
+        let may_leave = |common: &Self| common.board.may_leave(worked_much);
+        let waited = self.wait(leaving.waiting(), may_leave).await;
+        leaving.leave(self.job.communicator, waited).await
     }
 
     /// Waits until something is so, such as that a window is open; serves others meanwhile.
-    async fn wait(
-        &mut self,
-        number: Option<u32>,
-        is_so: impl Fn(&Self) -> bool + Sync,
-    ) -> Result<()> {
+    async fn wait(&mut self, waiting: Waiting, is_so: impl Fn(&Self) -> bool + Sync) -> Result<()> {
         let (communicator, call) = (self.job.communicator, self.job.call);
         let mut go_on = || loop {
             if is_so(self) {
@@ -211,7 +273,7 @@ impl<'a> Common<'a> {
                 return false;
             }
             // Once it is known that this rank waits, one more look.
-            self.board.wait(number);
+            self.board.wait(waiting);
             self.ring(self.board.replace());
         };
         poll_fn(|context| communicator.poll_common(call, &mut go_on, context)).await
@@ -264,6 +326,7 @@ impl<'a> Common<'a> {
 
     /// Fetches a window, or prepares it for bytes that ranks place there, and opens it.
     fn open(&mut self, number: u32) {
+        self.served += u32::from(self.job.prepared.direction == Direction::Read);
         let file = self.file(number);
         let (ranks, parcels) = self.parcels(&file);
         if self.board.has_given_up() {
@@ -362,6 +425,7 @@ impl<'a> Common<'a> {
 
     /// Stores a window in which all ranks have placed their bytes.
     fn store(&mut self, number: u32) {
+        self.served += 1;
         let file = self.file(number);
         let (_, parcels) = self.parcels(&file);
         if self.board.has_given_up() {

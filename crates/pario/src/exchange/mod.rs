@@ -142,11 +142,7 @@ impl Job<'_> {
                     Some(error) => Outcome { moved: 0, error: Some(error.clone()) },
                 };
                 match self.prepared.collective {
-                    true if self.prepared.ends_by_notes
-                        && common::all_are_well(self, &outcome).await? =>
-                    {
-                        outcome
-                    }
+                    true if self.all_are_well(outcome.error.is_none(), false).await? => outcome,
                     true => agree::agree(self.communicator, self.call, outcome).await?,
                     false => outcome,
                 }
@@ -157,6 +153,13 @@ impl Job<'_> {
             },
         };
         outcome.into_result()
+    }
+
+    /// Whether it is known, without messages, that all ranks have ended their part and have nothing
+    /// to tell each other, neither an error nor where the file ends. All ranks get the same answer.
+    async fn all_are_well(&self, is_well: bool, worked_much: bool) -> Result<bool> {
+        let by_notes = self.prepared.ends_by_notes;
+        Ok(by_notes && common::all_are_well(self, is_well, worked_much).await?)
     }
 }
 

@@ -5,6 +5,8 @@
 //! each rank; so they take turns, in steps so short that all lines which a turn touches stay in the
 //! cache nearest to the core.
 //!
+//! Where their pieces lie side by side, several ranks' are copied at once ([`GROUP`]).
+//!
 //! Cost: one step for every [`TURN_BYTES`] of the window and each rank. Measured in a program that
 //! does nothing else: 100 MiB in pieces of 4 bytes, read by 2 threads through windows to 16 buffers
 //! past the cache, 14.7 ms instead of 19.7.
@@ -12,7 +14,7 @@
 use std::marker::PhantomData;
 
 use super::{Buffer, FileWindow, Parcel};
-use crate::datatype::copy::{Copying, Side, Span, Stores};
+use crate::datatype::copy::{Copying, GROUP, Side, Span, Stores};
 use crate::datatype::layout::PACKED;
 use crate::number::wide;
 
@@ -22,12 +24,16 @@ const SHORT_BYTES: u64 = 64;
 const TURN_BYTES: u64 = 16 << 10;
 /// A step is not shorter, however many ranks there are.
 const STEP_BYTES_MIN: u64 = 256;
+/// A step is whole lines, so that copies which go together stay together.
+const LINE: u64 = 64;
 
 /// Copies between a window and the memory of ranks, to be made.
 pub(crate) struct Turns<'a> {
     /// The window, in which file offsets are offsets.
     window: Span,
     copies: Vec<Copying<'a>>,
+    /// Whether they go to the window; otherwise they come from there.
+    into_window: bool,
     short: bool,
     borrowed: PhantomData<&'a mut [u8]>,
 }
@@ -35,12 +41,14 @@ pub(crate) struct Turns<'a> {
 impl<'a> Turns<'a> {
     pub(crate) fn new(window: &'a mut FileWindow<'_>) -> Turns<'a> {
         let span = Span::of_mut(window.bytes).based_at(window.offset.cast_signed());
-        Turns { window: span, copies: Vec::new(), short: false, borrowed: PhantomData }
+        let (copies, borrowed) = (Vec::new(), PhantomData);
+        Turns { window: span, copies, into_window: false, short: false, borrowed }
     }
 
     /// The data of a parcel is to go to its place in the window.
     pub(crate) fn fill(&mut self, buffer: &'a Buffer, parcel: &Parcel<'a>) {
         let source = buffer.side(parcel.positions.start);
+        self.into_window = true;
         self.add(self.place(parcel), source, (parcel, Stores::Cached));
     }
 
@@ -53,6 +61,7 @@ impl<'a> Turns<'a> {
     /// Consecutive bytes of a parcel are to go to their places in the window.
     pub(crate) fn unpack(&mut self, bytes: &'a [u8], parcel: &Parcel<'a>) {
         let source = Side { span: Span::of(bytes), layout: &PACKED, position: 0 };
+        self.into_window = true;
         self.add(self.place(parcel), source, (parcel, Stores::Cached));
     }
 
@@ -65,12 +74,27 @@ impl<'a> Turns<'a> {
     /// Makes the copies. `apart` tells that no byte of the window is written twice; otherwise the
     /// last parcel wins.
     pub(crate) fn run(mut self, apart: bool) {
-        let step = match self.short && apart {
-            true => (TURN_BYTES / wide(self.copies.len())).max(STEP_BYTES_MIN),
-            false => u64::MAX,
-        };
+        if !self.short || !apart {
+            for copy in &mut self.copies {
+                copy.step(u64::MAX);
+            }
+            return;
+        }
+        let step = (TURN_BYTES / wide(self.copies.len())).max(STEP_BYTES_MIN) / LINE * LINE;
+        let (mut turn, into_window) = (0, self.into_window);
         while !self.copies.is_empty() {
-            self.copies.retain_mut(|copy| copy.step(step));
+            // Side by side is who follows each other in the window; a first step may change that,
+            // where the window begins inside a piece.
+            if turn < 2 {
+                self.copies.sort_by_key(|copy| copy.next(into_window));
+            }
+            for group in self.copies.chunks_mut(GROUP) {
+                if !Copying::step_together(group, step) {
+                    group.iter_mut().for_each(|copy| copy.step(step));
+                }
+            }
+            self.copies.retain(|copy| !copy.is_done());
+            turn += 1;
         }
     }
 
@@ -85,5 +109,69 @@ impl<'a> Turns<'a> {
         // SAFETY: rules 1 and 2 of the module above; window and bytes are borrowed for longer than
         // this lives, and the copies are made by one thread, one step after the other.
         self.copies.push(unsafe { Copying::new(target, source, parcel.len(), stores) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Access;
+    use crate::datatype::layout::Layout;
+    use crate::number::narrow;
+
+    /// Ranks with pieces in turn, and a window that begins and ends anywhere among them.
+    #[test]
+    fn every_byte_gets_to_its_place() {
+        const PIECES: u64 = 600;
+        for (ranks, piece) in
+            [1, 3, 4, 5, 8, 16].into_iter().flat_map(|ranks| [1, 4, 8, 12, 16].map(|p| (ranks, p)))
+        {
+            let row = ranks * piece;
+            let file: Vec<u8> = (0..PIECES * row).map(|index| (index * 31 % 251) as u8).collect();
+            let access = |rank: u64| {
+                let first = Layout::block((rank * piece).cast_signed(), piece).unwrap();
+                let view = first.repeated(PIECES, row.cast_signed()).unwrap();
+                Access::new(&view, 0, PIECES * piece).unwrap()
+            };
+            let accesses: Vec<Access> = (0..ranks).map(access).collect();
+            let data = |rank: u64| -> Vec<u8> {
+                let pieces = file.chunks_exact(narrow(piece)).skip(narrow(rank));
+                pieces.step_by(narrow(ranks)).flatten().copied().collect()
+            };
+            for start in [0, 2, piece, row - 1, 5 * row + piece / 2] {
+                let window = start..wide(file.len()) - start / 2;
+                let parcel = |access| {
+                    let positions = Access::within(access, &window);
+                    Parcel { access, positions }
+                };
+                let parcels: Vec<Parcel<'_>> = accesses.iter().map(parcel).collect();
+                let mut all: Vec<Vec<u8>> = (0..ranks).map(data).collect();
+                let buffers: Vec<Buffer> =
+                    all.iter_mut().map(|all| Buffer::of_bytes(all)).collect();
+                let mut bytes = vec![0; narrow(window.end - window.start)];
+                let mut contents = FileWindow { offset: window.start, bytes: &mut bytes };
+                let mut turns = Turns::new(&mut contents);
+                for (buffer, parcel) in buffers.iter().zip(&parcels) {
+                    turns.fill(buffer, parcel);
+                }
+                turns.run(true);
+                let wanted = &file[narrow(window.start)..narrow(window.end)];
+                assert!(bytes == wanted, "fill: {ranks} ranks, {piece} bytes, from {start}");
+
+                let wanted = all.clone();
+                for (all, parcel) in all.iter_mut().zip(&parcels) {
+                    all[narrow(parcel.positions.start)..narrow(parcel.positions.end)].fill(0);
+                }
+                let buffers: Vec<Buffer> =
+                    all.iter_mut().map(|all| Buffer::of_bytes(all)).collect();
+                let mut contents = FileWindow { offset: window.start, bytes: &mut bytes };
+                let mut turns = Turns::new(&mut contents);
+                for (buffer, parcel) in buffers.iter().zip(&parcels) {
+                    turns.take(buffer, parcel);
+                }
+                turns.run(true);
+                assert!(all == wanted, "take: {ranks} ranks, {piece} bytes, from {start}");
+            }
+        }
     }
 }

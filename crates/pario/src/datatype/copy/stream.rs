@@ -136,7 +136,7 @@ impl Stage {
 /// # Safety
 /// The run is valid on both sides, which do not overlap.
 #[inline]
-unsafe fn copy_run(to: *mut u8, from: *const u8, len: usize) {
+pub(super) unsafe fn copy_run(to: *mut u8, from: *const u8, len: usize) {
     let before = to.align_offset(LINE).min(len);
     let lines = (len - before) / LINE;
     let behind = before + lines * LINE;
