@@ -8,7 +8,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::board::{Notes, SLOTS_MAX};
 use super::collective::index;
@@ -32,6 +32,8 @@ pub struct CommonMemory {
     reaches: Vec<bool>,
     /// How often this rank has used it, as all ranks have.
     uses: AtomicU64,
+    /// Whether there were windows in it.
+    used: AtomicBool,
     /// Keeps the memory where it is.
     _keeper: Arc<dyn Any + Send + Sync>,
 }
@@ -74,8 +76,8 @@ impl CommonMemory {
         reaches: Vec<bool>,
         keeper: Arc<dyn Any + Send + Sync>,
     ) -> CommonMemory {
-        let uses = AtomicU64::new(0);
-        CommonMemory { start, window_bytes, reaches, uses, _keeper: keeper }
+        let (uses, used) = (AtomicU64::new(0), AtomicBool::new(false));
+        CommonMemory { start, window_bytes, reaches, uses, used, _keeper: keeper }
     }
 
     /// Memory of this process, for ranks that are threads of it.
@@ -104,6 +106,11 @@ impl CommonMemory {
     /// The number of the next use: all ranks use it together, in the same order.
     pub(crate) fn next_use(&self) -> u64 {
         self.uses.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether its windows have not been used before; the same on all ranks.
+    pub(crate) fn is_fresh(&self) -> bool {
+        !self.used.swap(true, Ordering::Relaxed)
     }
 
     /// What the ranks agree by.
