@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `place` | what ranks tell each other to find each other's memory |
 //! | `segment` | the memory of a communicator's ranks on one node |
+//! | `mapping` | a file in memory, with large pages where it is worth while |
 //! | `ring`, `frame` | bytes, and messages, from one rank to another |
 //! | `traffic` | all messages of one rank |
 //! | `bell` | how a rank sleeps and is woken |
@@ -20,6 +21,7 @@ use pario::comm::ProcessMemory;
 
 pub(crate) mod bell;
 mod frame;
+mod mapping;
 mod place;
 mod reach;
 mod ring;

@@ -328,7 +328,7 @@ impl<'a> Board<'a> {
     }
 
     /// Whether a window is open, or was so before another one had its slot.
-    fn was_opened(&self, number: u32) -> bool {
+    pub(crate) fn was_opened(&self, number: u32) -> bool {
         let opened = self.slot(number).opened.load(Ordering::Acquire);
         let [turn, _] = halves(opened.wrapping_sub(1));
         turn == self.turn && opened >= self.key(number)

@@ -5,7 +5,6 @@
 //! Unsafe: an address and a length, for whoever keeps them mapped; and atomic numbers there.
 #![allow(unsafe_code)]
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +15,14 @@ use crate::datatype::copy::Span;
 use crate::number::{narrow, wide};
 
 const PAGE_BYTES: usize = 4096;
+
+/// Keeps memory where it is.
+pub trait Keeper: Send + Sync {
+    /// One rank is about to use most of the memory for the first time, and others will soon.
+    fn settle(&self) {}
+}
+
+impl<T: Send + Sync> Keeper for Vec<T> {}
 
 /// Memory of a communicator's ranks on one node, as one of them sees it.
 ///
@@ -32,10 +39,9 @@ pub struct CommonMemory {
     reaches: Vec<bool>,
     /// How often this rank has used it, as all ranks have.
     uses: AtomicU64,
-    /// Whether there were windows in it.
-    used: AtomicBool,
-    /// Keeps the memory where it is.
-    _keeper: Arc<dyn Any + Send + Sync>,
+    /// Whether it has been settled, or is so now.
+    settled: AtomicBool,
+    keeper: Arc<dyn Keeper>,
 }
 
 // SAFETY: it is an address and numbers; using the memory is what needs care (`Span`).
@@ -74,10 +80,10 @@ impl CommonMemory {
         start: *mut u8,
         window_bytes: usize,
         reaches: Vec<bool>,
-        keeper: Arc<dyn Any + Send + Sync>,
+        keeper: Arc<dyn Keeper>,
     ) -> CommonMemory {
-        let (uses, used) = (AtomicU64::new(0), AtomicBool::new(false));
-        CommonMemory { start, window_bytes, reaches, uses, used, _keeper: keeper }
+        let (uses, settled) = (AtomicU64::new(0), AtomicBool::new(false));
+        CommonMemory { start, window_bytes, reaches, uses, settled, keeper }
     }
 
     /// Memory of this process, for ranks that are threads of it.
@@ -108,9 +114,14 @@ impl CommonMemory {
         self.uses.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether its windows have not been used before; the same on all ranks.
-    pub(crate) fn is_fresh(&self) -> bool {
-        !self.used.swap(true, Ordering::Relaxed)
+    /// Whether it has to be settled before the first use of all its windows; the same on all ranks.
+    pub(crate) fn must_settle(&self) -> bool {
+        !self.settled.swap(true, Ordering::Relaxed)
+    }
+
+    /// Makes it ready for that; one rank does.
+    pub(crate) fn settle(&self) {
+        self.keeper.settle();
     }
 
     /// What the ranks agree by.

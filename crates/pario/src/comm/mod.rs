@@ -29,7 +29,7 @@ mod solo;
 mod threads;
 mod watched;
 
-pub use common_memory::CommonMemory;
+pub use common_memory::{CommonMemory, Keeper};
 pub use gate::GateLine;
 pub(crate) use gate::{Gate, Pass};
 pub use process_memory::{ProcessMemory, RUNS_MAX, RemoteRun};

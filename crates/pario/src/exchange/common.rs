@@ -39,11 +39,6 @@ use crate::plan::two_phase::Servers;
 use crate::plan::{Direction, Shuffled};
 use crate::statistics::CallStatistics;
 
-/// Windows in use at a time in memory that was not used before: each rank still has to map what it
-/// touches, page by page. (16 processes, 100 MiB on ext4 in pieces of 64 bytes, the first write: 31
-/// to 37 ms instead of 37 to 44; each takes as long as ever from the third one on.)
-const FRESH_SLOTS: u64 = 4;
-
 /// Carries a plan out; every rank returns the same error.
 pub(super) async fn run(
     job: &Job<'_>,
@@ -163,6 +158,8 @@ pub(super) struct Common<'a> {
     memory: &'a CommonMemory,
     board: Board<'a>,
     servers: Servers,
+    /// Whether whoever opens the first window has to settle the memory first.
+    unsettled: bool,
     /// How many windows there are.
     total: u32,
     /// Those in the slots; where bytes are packed there, one of this rank's own.
@@ -186,11 +183,7 @@ impl<'a> Common<'a> {
         (servers, statistics): (Servers, &'a mut CallStatistics),
     ) -> Common<'a> {
         let rank = job.communicator.rank();
-        let windows = shuffled.windows_in_all();
-        let slots = match memory.is_fresh() {
-            true => shuffled.slots().min(FRESH_SLOTS),
-            false => shuffled.slots(),
-        };
+        let (slots, windows) = (shuffled.slots(), shuffled.windows_in_all());
         let at_a_time = match job.prepared.direction {
             Direction::Read => 1,
             // A window is stored in the time that a few ranks need to wake.
@@ -198,6 +191,7 @@ impl<'a> Common<'a> {
         };
         let room = Room { slots, windows, at_a_time, processors: shuffled.processors() };
         let board = Board::new(memory, rank, room);
+        let unsettled = u64::from(windows) >= slots && memory.must_settle();
         let slot = |slot: u64| CommonWindow::of(memory, slot, shuffled.window_bytes());
         let window = match shuffled.packs_common() {
             true => Window::new(shuffled.part_bytes(), shuffled.holes(), 0),
@@ -215,6 +209,7 @@ impl<'a> Common<'a> {
             memory,
             board,
             servers,
+            unsettled,
             total: windows,
             window,
             next,
@@ -310,7 +305,8 @@ impl<'a> Common<'a> {
         match self.servers {
             Servers::Anybody => {
                 let number = self.board.next();
-                if number == self.total || !self.board.is_free(number) {
+                let is_settled = !self.unsettled || number == 0 || self.board.was_opened(0);
+                if number == self.total || !self.board.is_free(number) || !is_settled {
                     return false;
                 }
                 if self.board.claim(number) {
@@ -335,6 +331,9 @@ impl<'a> Common<'a> {
 
     /// Fetches a window, or prepares it for bytes that ranks place there, and opens it.
     fn open(&mut self, number: u32) {
+        if self.unsettled && number == 0 {
+            self.memory.settle();
+        }
         self.served += u32::from(self.job.prepared.direction == Direction::Read);
         let file = self.file(number);
         let (ranks, parcels) = self.parcels(&file);

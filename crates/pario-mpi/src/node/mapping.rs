@@ -1,0 +1,114 @@
+//! A file in memory, placed so that large pages fit.
+//!
+//! Each process that touches a page of shared memory for the first time takes a fault. Large pages
+//! are 512 times fewer; but systems give them to shared memory only if they are asked to, and only
+//! where offset and address are multiples of such a page.
+//!
+//! Unsafe: mappings of the system, named by address; they live as long as [`Mapping`] does.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::ops::Range;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+/// Of most systems; where they are longer, there are none here.
+pub(super) const LARGE_PAGE_BYTES: usize = 2 << 20;
+
+/// The first bytes of a file.
+pub(super) struct Mapping {
+    /// A multiple of a large page.
+    start: *mut u8,
+    bytes: usize,
+    /// The room around it, and its length.
+    room: *mut u8,
+    room_bytes: usize,
+}
+
+// SAFETY: it is an address of memory that any thread may use; using it is what needs care.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// So many bytes of a file that has them; `None` if the system does not map them.
+    pub(super) fn new(file: &File, bytes: usize) -> Option<Mapping> {
+        let room_bytes = bytes.checked_add(LARGE_PAGE_BYTES)?;
+        let (nothing, all) = (ProtFlags::empty(), ProtFlags::READ | ProtFlags::WRITE);
+        let (private, fixed) = (MapFlags::PRIVATE | MapFlags::NORESERVE, MapFlags::FIXED);
+        // SAFETY: the system chooses a place where nothing is.
+        let room = unsafe { mmap_anonymous(null_mut(), room_bytes, nothing, private) };
+        let room = room.ok()?.cast::<u8>();
+        let start = room.wrapping_add(room.align_offset(LARGE_PAGE_BYTES));
+        let mapping = Mapping { start, bytes, room, room_bytes };
+        // SAFETY: the place is inside the room that was found above.
+        unsafe { mmap(start.cast(), bytes, all, MapFlags::SHARED | fixed, file, 0) }.ok()?;
+        Some(mapping)
+    }
+
+    pub(super) fn as_ptr(&self) -> *const u8 {
+        self.start
+    }
+
+    pub(super) fn as_mut_ptr(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// Has the system put a range into large pages, if it can. What is there stays, and may be in
+    /// use meanwhile.
+    pub(super) fn use_large_pages(&self, range: Range<usize>) {
+        assert!(range.start <= range.end && range.end <= self.bytes, "a range of the mapping");
+        for offset in range.clone().step_by(LARGE_PAGE_BYTES) {
+            // SAFETY: a byte of the mapping, which lives as long as `self`.
+            let byte = unsafe { AtomicU8::from_ptr(self.start.add(offset)) };
+            // Where nothing was touched, there is nothing that the system could put together.
+            black_box(byte.load(Ordering::Relaxed));
+        }
+        // SAFETY: pages of this mapping; the advice changes no byte of them. If the system does not
+        // take it, all is as before.
+        unsafe {
+            let (start, bytes) = (self.start.add(range.start), range.end - range.start);
+            libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE);
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses the room but this mapping, which ends here.
+        let _ = unsafe { munmap(self.room.cast(), self.room_bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::segment::Segment;
+
+    #[test]
+    fn large_pages_change_no_byte() {
+        let file = Segment::file().unwrap();
+        file.set_len(6 << 20).unwrap();
+        let one = Mapping::new(&file, 5 << 20).unwrap();
+        let two = Mapping::new(&file, 6 << 20).unwrap();
+        assert_eq!(one.start.addr() % LARGE_PAGE_BYTES, 0);
+        let byte = |mapping: &Mapping, offset| {
+            // SAFETY: inside both mappings; this test has them for itself.
+            unsafe { AtomicU8::from_ptr(mapping.start.add(offset)) }.load(Ordering::Relaxed)
+        };
+        let places = [0, 4095, 4096, (2 << 20) - 1, 2 << 20, (4 << 20) + 77, (5 << 20) - 1];
+        for (number, &place) in (1..).zip(&places) {
+            // SAFETY: as above.
+            unsafe { AtomicU8::from_ptr(one.start.add(place)) }.store(number, Ordering::Relaxed);
+        }
+        two.use_large_pages(0..6 << 20);
+        one.use_large_pages(2 << 20..4 << 20);
+        for (number, &place) in (1..).zip(&places) {
+            assert_eq!((byte(&one, place), byte(&two, place)), (number, number));
+        }
+        drop(one);
+        assert_eq!(byte(&two, 4095), 2);
+    }
+}
