@@ -1,6 +1,8 @@
 //! More ranks than processors, and much work for few of them: whoever has served the others leaves
 //! the call before they do, and everybody leaves it.
 
+#![allow(clippy::expect_used)]
+
 use std::sync::Arc;
 
 use pario::storage::Memory;
