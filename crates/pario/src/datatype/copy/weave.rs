@@ -44,8 +44,8 @@ pub(super) fn step(copies: &mut [Copying<'_>; GROUP], bytes: u64) -> bool {
     unsafe {
         match (gathers, streamed) {
             (true, true) => rows.stream(),
-            (true, false) => rows.gather(),
-            (false, _) => rows.scatter(),
+            (true, false) => rows.copy::<true>(),
+            (false, _) => rows.copy::<false>(),
         }
     }
     for copy in copies {
@@ -123,32 +123,17 @@ impl Rows {
         self.count = self.count.min(narrow(bytes) / TILE * TILE / self.block);
     }
 
-    /// From the rows to the runs.
+    /// From the rows to the runs, or the other way.
     ///
     /// # Safety
     /// All blocks and runs are valid, and apart.
-    unsafe fn gather(&self) {
+    unsafe fn copy<const GATHER: bool>(&self) {
         // SAFETY: passed on from the caller.
         unsafe {
             match self.block {
-                4 => self.transpose::<4, true>(),
-                8 => self.transpose::<8, true>(),
-                _ => self.transpose::<16, true>(),
-            }
-        }
-    }
-
-    /// From the runs to the rows.
-    ///
-    /// # Safety
-    /// As [`Rows::gather`].
-    unsafe fn scatter(&self) {
-        // SAFETY: passed on from the caller.
-        unsafe {
-            match self.block {
-                4 => self.transpose::<4, false>(),
-                8 => self.transpose::<8, false>(),
-                _ => self.transpose::<16, false>(),
+                4 => self.transpose::<4, GATHER>(),
+                8 => self.transpose::<8, GATHER>(),
+                _ => self.transpose::<16, GATHER>(),
             }
         }
     }
@@ -156,7 +141,7 @@ impl Rows {
     /// From the rows to the runs, past the cache.
     ///
     /// # Safety
-    /// As [`Rows::gather`].
+    /// As [`Rows::copy`].
     unsafe fn stream(mut self) {
         let mut stage = [const { MaybeUninit::<[u8; STAGE]>::uninit() }; GROUP];
         let (mut left, runs) = (self.count, self.runs);
@@ -167,7 +152,7 @@ impl Rows {
             let bytes = self.count * self.block;
             // SAFETY: passed on from the caller; so many blocks fit on the stage.
             unsafe {
-                self.gather();
+                self.copy::<true>();
                 for (run, stage) in runs.iter().zip(self.runs) {
                     stream::copy_run(run.wrapping_add(done), stage, bytes);
                 }
@@ -180,7 +165,7 @@ impl Rows {
     /// Copies tile by tile. A tile is `TILE / BLOCK` rows, and `TILE` bytes of each run.
     ///
     /// # Safety
-    /// As [`Rows::gather`]; blocks have `BLOCK` bytes.
+    /// As [`Rows::copy`]; blocks have `BLOCK` bytes.
     unsafe fn transpose<const BLOCK: usize, const GATHER: bool>(&self) {
         let rows = TILE / BLOCK;
         let (mut start, mut done) = (self.start, 0);
