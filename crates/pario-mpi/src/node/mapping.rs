@@ -8,6 +8,7 @@
 
 use std::fs::File;
 use std::hint::black_box;
+use std::io;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -56,9 +57,9 @@ impl Mapping {
         self.start
     }
 
-    /// Has the system put a range into large pages, if it can. What is there stays, and may be in
-    /// use meanwhile.
-    pub(super) fn use_large_pages(&self, range: Range<usize>) {
+    /// Has the system put a range into large pages, if it can; otherwise all is as before. What is
+    /// there stays, and may be in use meanwhile.
+    pub(super) fn use_large_pages(&self, range: Range<usize>) -> io::Result<()> {
         assert!(range.start <= range.end && range.end <= self.bytes, "a range of the mapping");
         for offset in range.clone().step_by(LARGE_PAGE_BYTES) {
             // SAFETY: a byte of the mapping, which lives as long as `self`.
@@ -66,12 +67,12 @@ impl Mapping {
             // Where nothing was touched, there is nothing that the system could put together.
             black_box(byte.load(Ordering::Relaxed));
         }
-        // SAFETY: pages of this mapping; the advice changes no byte of them. If the system does not
-        // take it, all is as before.
-        unsafe {
+        // SAFETY: pages of this mapping; the advice changes no byte of them.
+        let answer = unsafe {
             let (start, bytes) = (self.start.add(range.start), range.end - range.start);
-            libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE);
-        }
+            libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE)
+        };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 
@@ -84,6 +85,8 @@ impl Drop for Mapping {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
     use crate::node::segment::Segment;
 
@@ -103,12 +106,29 @@ mod tests {
             // SAFETY: as above.
             unsafe { AtomicU8::from_ptr(one.start.add(place)) }.store(number, Ordering::Relaxed);
         }
-        two.use_large_pages(0..6 << 20);
-        one.use_large_pages(2 << 20..4 << 20);
+        let _ = two.use_large_pages(0..6 << 20);
+        let _ = one.use_large_pages(2 << 20..4 << 20);
         for (number, &place) in (1..).zip(&places) {
             assert_eq!((byte(&one, place), byte(&two, place)), (number, number));
         }
         drop(one);
         assert_eq!(byte(&two, 4095), 2);
+    }
+
+    /// Where the system has large pages for memory that was touched all over, it has them for
+    /// memory that was not touched at all. It may be short of them, but not refuse the range.
+    #[test]
+    fn untouched_memory_gets_large_pages_too() {
+        let mapping = |touched: &[u8]| {
+            let file = Segment::file().unwrap();
+            file.write_all_at(touched, 0).unwrap();
+            file.set_len(4 << 20).unwrap();
+            Mapping::new(&file, 4 << 20).unwrap()
+        };
+        let is_refused = |mapping: Mapping| {
+            let answer = mapping.use_large_pages(0..4 << 20);
+            answer.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput)
+        };
+        assert_eq!(is_refused(mapping(&[])), is_refused(mapping(&vec![1; 4 << 20])));
     }
 }

@@ -143,11 +143,6 @@ impl Segment {
         unsafe { CommonMemory::new(start, WINDOWS_BYTES, reaches, self.clone()) }
     }
 
-    /// Where the bytes of windows begin.
-    fn window_bytes(&self) -> usize {
-        self.layout.windows + CommonMemory::bytes(self.layout.ranks, 0)
-    }
-
     /// The ring from one member to another. Only one thread of `from` writes at a time, and only
     /// one of `to` reads.
     pub(super) fn ring(&self, from: usize, to: usize) -> Ring<'_> {
@@ -167,8 +162,9 @@ impl Segment {
 
 impl Keeper for Segment {
     fn settle(&self) {
-        let start = self.window_bytes();
-        self.mapping.use_large_pages(start..start + WINDOWS_BYTES);
+        let end = self.layout.bytes;
+        // Without them, it is only slower.
+        let _ = self.mapping.use_large_pages(end - WINDOWS_BYTES..end);
     }
 }
 
