@@ -306,6 +306,8 @@ fn in_background(
         Box::pin(async move {
             let (result, _) = pending.await;
             let ending = ending(&open, &result);
+            // From the end of the request on, another thread may close the file.
+            drop(open);
             request.complete(ending);
         }),
     );
