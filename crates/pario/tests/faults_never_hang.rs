@@ -325,7 +325,8 @@ impl Scenario {
         self.assert_nothing_else_changed(&run, &context);
         self.assert_retry_completes(&run, &context);
         if run.failures == 0 {
-            // A lock was free at the first attempt where the clean run needed two.
+            // A lock was free at the first attempt where the clean run needed two; or another
+            // aggregator was faster, and has made that call.
             assert!(run.results.iter().all(Result::is_ok), "{context}");
             return false;
         }
@@ -612,15 +613,22 @@ fn a_failing_rank_ends_calls_in_the_background_too() {
             let (clean, outcomes) = scenario.run_in_background(split, None);
             assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
             let calls: Vec<_> = clean.iter().map(|(calls, _)| calls.clone()).collect();
+            let mut happened = 0;
             for point in sample(points(&calls, &[0]), 1) {
                 watchdog.step(format!("{scenario:?} {split} {point:?}"));
                 let (devices, outcomes) = scenario.run_in_background(split, Some(&point));
                 let failures: u64 = devices.iter().map(|(_, failures)| failures).sum();
-                assert!(failures > 0, "{point:?} happens: there are as many calls");
+                if failures == 0 {
+                    // Another aggregator was faster, and has made that call.
+                    assert!(outcomes.iter().all(Result::is_ok), "{point:?}: {outcomes:?}");
+                    continue;
+                }
+                happened += 1;
                 let errors: Vec<&Error> =
                     outcomes.iter().map(|outcome| outcome.as_ref().unwrap_err()).collect();
                 assert_agreed(&errors, &point, "background");
             }
+            assert!(happened > 0, "no fault happened: {scenario:?}, split: {split}");
         }
     }
 }

@@ -465,10 +465,7 @@ impl<'a> Common<'a> {
         let error = refused.clone().or(self.window.error);
         let report = Report { error, undone: self.undone, ..Report::default() };
         let (reports, error) = reports(*communicator, *call, report).await?;
-        let own = |file: &Range<u64>| {
-            let positions = prepared.own.within(file);
-            positions.end - positions.start
-        };
+        let own = |file: &Range<u64>| prepared.own.bytes_within(file);
         let moved = match prepared.direction {
             _ if refused.is_some() => 0,
             Direction::Read => self.taken,

@@ -20,7 +20,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::access::memory::Parcel;
@@ -35,6 +35,7 @@ use crate::storage::{LockGuard, LockRange, Storage};
 pub(crate) mod agree;
 mod common;
 mod coverage;
+mod help;
 mod independent;
 pub(crate) mod inspect;
 mod packed;
@@ -67,13 +68,13 @@ pub(crate) struct Prepared {
     ends_by_notes: bool,
     /// Whether all ranks take part.
     pub(crate) collective: bool,
-    /// Whether the windows of rounds have no holes, as far as it was found out.
+    /// Whether windows have no holes, by where they begin, as far as it was found out.
     complete: Mutex<HashMap<u64, bool>>,
 }
 
 impl Prepared {
-    /// Whether the parcels of a round's window leave no hole; looked at once, if that takes long.
-    fn is_complete(&self, round: u64, file: &Range<u64>, parcels: &[Parcel<'_>]) -> bool {
+    /// Whether the parcels of a window leave no hole; looked at once, if that takes long.
+    fn is_complete(&self, file: &Range<u64>, parcels: &[Parcel<'_>]) -> bool {
         if parcels.iter().map(Parcel::len).sum::<u64>() < file.end - file.start {
             return false;
         }
@@ -81,12 +82,12 @@ impl Prepared {
             return true;
         }
         let mut complete = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&known) = complete.get(&round) {
+        if let Some(&known) = complete.get(&file.start) {
             return known;
         }
         let found = coverage::is_complete(file, parcels);
         if complete.len() < ROUNDS_KNOWN_MAX {
-            complete.insert(round, found);
+            complete.insert(file.start, found);
         }
         found
     }
@@ -98,7 +99,7 @@ pub(crate) struct Job<'a> {
     /// Number of the collective call, for its messages.
     pub(crate) call: u64,
     pub(crate) storage: &'a dyn Storage,
-    pub(crate) prepared: &'a Prepared,
+    pub(crate) prepared: &'a Arc<Prepared>,
     /// The user's memory. Alive and not touched by the user while the job runs: whoever makes a
     /// job borrows it for that long.
     pub(crate) buffer: &'a Buffer,

@@ -10,10 +10,13 @@
 //! learns of a failure gives up too, but stays in the rounds to their end.
 
 use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::agree::{Report, reports};
 use super::common;
+use super::help::Rounds;
 use super::relay::{Packet, Packets};
 use super::ways::{Way, Ways};
 use super::window::{Window, reach};
@@ -48,10 +51,10 @@ pub(super) async fn run(
                     Route::Direct => shuffle.send_own(round).await?,
                     Route::Phases(phases) => shuffle.relay_forth(phases, round).await?,
                 }
-                shuffle.store_window(round).await?;
+                shuffle.serve_own(round).await?;
             }
             Direction::Read => {
-                shuffle.fetch_window(round).await?;
+                shuffle.serve_own(round).await?;
                 match shuffled.route() {
                     Route::Direct => shuffle.receive_own(round).await?,
                     Route::Phases(phases) => shuffle.relay_back(phases, round).await?,
@@ -59,6 +62,7 @@ pub(super) async fn run(
             }
         }
     }
+    shuffle.help().await?;
     let outcome = shuffle.finish().await?;
     let storage = statistics.storage - storage_before;
     statistics.exchange += start.elapsed().saturating_sub(storage);
@@ -83,6 +87,10 @@ pub(super) struct Shuffle<'a> {
     pub(super) packets: Packets,
     /// Whether this rank knows of a failure.
     pub(super) gave_up: bool,
+    /// The rounds of this aggregator, if others help with them.
+    pub(super) rounds: Option<Arc<Rounds>>,
+    /// What this aggregator has not done, of rounds in any order.
+    pub(super) undone: Vec<Range<u64>>,
 }
 
 impl<'a> Shuffle<'a> {
@@ -96,18 +104,39 @@ impl<'a> Shuffle<'a> {
         let window = shuffled.domain_of(rank).map(|domain| {
             (domain, Window::new(shuffled.window_bytes(), shuffled.holes(), domain.file.start))
         });
-        let gave_up = job.refused.is_some();
-        Ok(Shuffle {
+        let mut shuffle = Shuffle::new((job, shuffled), ways, statistics);
+        shuffle.window = window;
+        shuffle.ask_for_help()?;
+        Ok(shuffle)
+    }
+
+    /// Without a window.
+    pub(super) fn new(
+        (job, shuffled): (&'a Job<'a>, &'a Shuffled),
+        ways: Ways,
+        statistics: &'a mut CallStatistics,
+    ) -> Shuffle<'a> {
+        Shuffle {
             job,
             shuffled,
             statistics,
-            window,
+            window: None,
             ways,
             staging: Vec::new(),
             unanswered: HashMap::new(),
             packets: Packets::new(),
-            gave_up,
-        })
+            gave_up: job.refused.is_some(),
+            rounds: None,
+            undone: Vec::new(),
+        }
+    }
+
+    /// As an aggregator: does a round of the domain that its window is in.
+    pub(super) async fn serve(&mut self, round: u64) -> Result<()> {
+        match self.job.prepared.direction {
+            Direction::Write => self.store_window(round).await,
+            Direction::Read => self.fetch_window(round).await,
+        }
     }
 
     /// The aggregators to which this rank sends, or from which it receives, messages in a round,
@@ -137,7 +166,10 @@ impl<'a> Shuffle<'a> {
         if file.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        let rank = self.job.communicator.rank();
+        let rank = match self.shuffled.route() {
+            Route::Direct => domain.aggregator,
+            Route::Phases(_) => self.job.communicator.rank(),
+        };
         let parcel = |(peer, access): (usize, &'a crate::access::Access)| {
             let source = rank_of(peer);
             let positions = match self.shuffled.holder(source, domain) == rank {
@@ -449,12 +481,16 @@ impl<'a> Shuffle<'a> {
         let served = self.window.as_ref().map_or(0, served);
         let worked_much = common::works_much(self.job, self.shuffled, served);
         let is_closed = |(_, window): &(&Domain, Window)| window.is_closed();
-        let is_well = self.job.refused.is_none() && !self.window.as_ref().is_some_and(is_closed);
+        let is_well = self.job.refused.is_none()
+            && self.undone.is_empty()
+            && !self.window.as_ref().is_some_and(is_closed);
+        let undone = self.undone;
         let mut report = match self.window {
             Some((domain, window)) => {
                 // A window that was never closed has done its whole domain.
-                let reached = if window.is_closed() { window.reached } else { domain.file.end };
-                Report { reached, error: window.error, ..Report::default() }
+                let done = self.rounds.is_some() || !window.is_closed();
+                let reached = if done { domain.file.end } else { window.reached };
+                Report { reached, undone, error: window.error }
             }
             None => Report::default(),
         };
@@ -470,11 +506,16 @@ impl<'a> Shuffle<'a> {
         let done = |domain: &Domain| {
             let holder = self.shuffled.holder(communicator.rank(), domain);
             let end = reports[index(holder)].reached.min(domain.file.end);
-            let positions = own.within(&(domain.file.start..end.max(domain.file.start)));
-            positions.end - positions.start
+            own.bytes_within(&(domain.file.start..end.max(domain.file.start)))
         };
+        let reached: u64 = self.shuffled.domains().iter().map(done).sum();
+        let undone: u64 = reports
+            .iter()
+            .flat_map(|report| &report.undone)
+            .map(|file| own.bytes_within(file))
+            .sum();
         let moved = match self.job.refused {
-            None => self.shuffled.domains().iter().map(done).sum(),
+            None => reached.saturating_sub(undone),
             Some(_) => 0,
         };
         Ok(Outcome { moved, error })

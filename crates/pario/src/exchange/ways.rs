@@ -75,6 +75,8 @@ pub(super) struct Ways {
     exposure: Option<ExposureGuard>,
     /// Whether those that reach this rank's memory use it.
     offered: bool,
+    /// Whether all bytes of this rank's domain come from, and go to, memory of this process.
+    in_memory: bool,
     /// The sources whose bytes go from partner to partner, as far as they come by here.
     relayed: Vec<bool>,
 }
@@ -112,12 +114,29 @@ impl Ways {
         let usable = job.refused.is_none()
             && (job.prepared.direction == Direction::Write || job.buffer.is_sorted());
         let exposure = usable.then(|| ExposureGuard::new(job.buffer.clone()));
-        Ways { from: vec![way; count], exposure, offered: false, relayed: vec![false; count] }
+        let (from, relayed) = (vec![way; count], vec![false; count]);
+        Ways { from, exposure, offered: false, in_memory: false, relayed }
     }
 
     /// The way of a rank's bytes to this one, and back.
     pub(super) fn from(&self, rank: u32) -> &Way {
         &self.from[index(rank)]
+    }
+
+    /// The ways to this aggregator for other threads of its process, if they can stand in for it.
+    pub(super) fn for_others(&self) -> Option<Vec<Way>> {
+        let own = || self.exposure.as_ref().map(|own| Way::Memory(own.share()));
+        let way = |way: &Way| match way {
+            Way::Own => own().unwrap_or(Way::Messages),
+            way => way.clone(),
+        };
+        self.in_memory.then(|| self.from.iter().map(way).collect())
+    }
+
+    /// The ways to an aggregator for which this rank stands in.
+    pub(super) fn of_another(from: Vec<Way>) -> Ways {
+        let relayed = vec![false; from.len()];
+        Ways { from, exposure: None, offered: false, in_memory: true, relayed }
     }
 
     /// Whether this rank's bytes get to an aggregator without its doing.
@@ -161,14 +180,20 @@ impl Ways {
             }
         }
         let Some(domain) = shuffled.domain_of(rank) else { return Ok(self) };
+        self.in_memory = true;
         for (peer, access) in job.prepared.peers.iter().enumerate() {
             let from = rank_of(peer);
             let concerned = !access.within(&domain.file).is_empty();
-            if from != rank && concerned && reaches(communicator, from) {
+            if from == rank {
+                self.in_memory &= !concerned || self.exposure.is_some();
+            } else if concerned && reaches(communicator, from) {
                 let Message { bytes: place, shared } = receive(communicator, from, tag).await?;
                 let exposure = shared.and_then(|shared| shared.downcast().ok());
                 let offer = Offer { exposure, place };
                 self.from[peer] = offer.way(communicator, from, Way::Messages)?;
+                self.in_memory &= matches!(self.from[peer], Way::Memory(_));
+            } else {
+                self.in_memory &= !concerned;
             }
         }
         Ok(self)

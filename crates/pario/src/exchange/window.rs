@@ -105,6 +105,11 @@ impl Window {
         self.closed = true;
     }
 
+    /// Lets storage be used again, unless that has failed.
+    pub(super) fn open_again(&mut self) {
+        self.closed = self.error.is_some();
+    }
+
     pub(super) fn fail(&mut self, error: Error) {
         self.error.get_or_insert(error);
         self.closed = true;
@@ -151,7 +156,7 @@ impl Window {
         parcels: &[Parcel<'_>],
     ) {
         let file = reach(parcels);
-        let complete = job.prepared.is_complete(round, &file, parcels);
+        let complete = job.prepared.is_complete(&file, parcels);
         let room = self.room(round);
         room.open(start, file);
         room.complete = complete;

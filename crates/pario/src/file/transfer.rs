@@ -319,14 +319,14 @@ impl Handle {
     async fn execute(
         &self,
         call: u64,
-        prepared: &Prepared,
+        prepared: &Arc<Prepared>,
         buffer: &Buffer,
         statistics: &mut CallStatistics,
     ) -> Result<u64> {
         self.job(call, prepared, buffer).run(statistics).await
     }
 
-    fn job<'a>(&'a self, call: u64, prepared: &'a Prepared, buffer: &'a Buffer) -> Job<'a> {
+    fn job<'a>(&'a self, call: u64, prepared: &'a Arc<Prepared>, buffer: &'a Buffer) -> Job<'a> {
         let (communicator, storage) = (&*self.communicator, &*self.storage);
         Job { communicator, call, storage, prepared, buffer, refused: None }
     }

