@@ -273,7 +273,7 @@ impl<'a> Copying<'a> {
         let (mut blocks, mut bytes) = (0, 0);
         if let (Some(list), Some(stretch)) = (self.to.list(), stretch(&self.from)) {
             let start = self.from_span.checked(stretch);
-            for (offset, len) in list.blocks() {
+            for (offset, len) in list {
                 if bytes + len > stretch.len || bytes >= limit {
                     break;
                 }
@@ -286,7 +286,7 @@ impl<'a> Copying<'a> {
             self.from.advance(bytes);
         } else if let (Some(stretch), Some(list)) = (stretch(&self.to), self.from.list()) {
             let start = self.to_span.checked(stretch);
-            for (offset, len) in list.blocks() {
+            for (offset, len) in list {
                 if bytes + len > stretch.len || bytes >= limit {
                     break;
                 }

@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 
-use super::layout::{Layout, Node, Part, Shape, part_at};
+use super::layout::{Layout, Node, Shape, part_at};
+use super::list::List;
+use crate::number::{narrow, wide};
 
 /// Blocks of equal length at a constant stride.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,23 +25,6 @@ pub(crate) struct Chunk {
 impl Chunk {
     pub(crate) fn bytes(&self) -> u64 {
         self.len * self.count
-    }
-}
-
-/// Blocks of a sequence, as far as they follow each other in it.
-#[derive(Clone, Copy)]
-pub(crate) struct List<'a> {
-    parts: &'a [Part],
-    base: i64,
-}
-
-impl<'a> List<'a> {
-    /// Offsets and lengths.
-    pub(crate) fn blocks(self) -> impl Iterator<Item = (i64, u64)> + 'a {
-        self.parts.iter().map_while(move |part| match part.node {
-            Node::Block(len) => Some((self.base + part.offset, len)),
-            Node::Tree(_) => None,
-        })
     }
 }
 
@@ -118,22 +103,22 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The list of blocks that the cursor is in, from the next one on; `None` if it is inside a
-    /// block, or in something else.
-    pub(crate) fn list(&self) -> Option<List<'a>> {
-        let Frame { shape: Shape::Sequence(parts), base, index } = self.frames.last()? else {
+    /// Offsets and lengths of the blocks of the list that the cursor is in, from the next one on;
+    /// `None` if it is inside a block, or in something else.
+    pub(crate) fn list(&self) -> Option<impl Iterator<Item = (i64, u64)> + use<'a>> {
+        let Frame { shape: Shape::List(list), base, index } = *self.frames.last()? else {
             return None;
         };
-        let parts = parts.get(usize::try_from(*index).ok()?..)?;
-        let is_block = matches!(parts.first()?.node, Node::Block(_));
-        (is_block && self.passed == 0).then_some(List { parts, base: self.origin + base })
+        let base = self.origin + base;
+        let blocks = list.blocks_from(narrow(index));
+        (self.passed == 0).then(|| blocks.map(move |(offset, len)| (base + offset, len)))
     }
 
     /// Moves forward by so many blocks of the list that it is in, and by all their bytes.
     pub(crate) fn advance_in_list(&mut self, blocks: usize, bytes: u64) {
         let Some(last) = blocks.checked_sub(1) else { return };
         if let Some(frame) = self.frames.last_mut() {
-            frame.index += u64::try_from(last).unwrap_or(u64::MAX);
+            frame.index += wide(last);
         }
         self.remaining -= bytes;
         if self.remaining > 0 {
@@ -171,14 +156,27 @@ impl<'a> Cursor<'a> {
                 Shape::Sequence(parts) => {
                     let index = part_at(parts, skip);
                     let part = &parts[index];
-                    let frame_index = u64::try_from(index).unwrap_or(u64::MAX);
-                    self.frames.push(Frame { shape, base, index: frame_index });
+                    self.frames.push(Frame { shape, base, index: wide(index) });
                     base += part.offset;
                     skip -= part.position;
                     node = &part.node;
                 }
+                Shape::List(list) => {
+                    let index = list.at(skip);
+                    self.frames.push(Frame { shape, base, index: wide(index) });
+                    skip -= self.enter(list, base, index);
+                    self.passed = skip;
+                    return;
+                }
             }
         }
+    }
+
+    /// Makes a block of a list the current chunk; returns the data position where it begins.
+    fn enter(&mut self, list: &List, base: i64, index: usize) -> u64 {
+        let (offset, position, len) = list.block(index);
+        self.chunk = Chunk { offset: base + offset, len, stride: 0, count: 1 };
+        position
     }
 
     /// Goes up to the next body that is not yet walked, and down into it.
@@ -191,12 +189,15 @@ impl<'a> Cursor<'a> {
                     return self.descend(body, base + index.cast_signed() * stride, 0);
                 }
                 Shape::Sequence(parts) => {
-                    let part = usize::try_from(index).ok().and_then(|index| parts.get(index));
-                    if let Some(part) = part {
+                    if let Some(part) = parts.get(narrow(index)) {
                         return self.descend(&part.node, base + part.offset, 0);
                     }
                 }
-                Shape::Loop { .. } => {}
+                Shape::List(list) if narrow(index) < list.len() => {
+                    self.enter(list, base, narrow(index));
+                    return;
+                }
+                Shape::Loop { .. } | Shape::List(_) => {}
             }
             self.frames.pop();
         }

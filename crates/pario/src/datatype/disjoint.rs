@@ -56,21 +56,20 @@ fn apart(one: Placed<'_>, two: Placed<'_>, period: Option<i128>, budget: &mut u3
     if period.is_none() && (one.end() <= two.offset || two.end() <= one.offset) {
         return true;
     }
+    if let Some(all) = all_parts(one, |part| apart(part, two, period, budget)) {
+        return all;
+    }
+    // A shift of the loop by its stride does not change the periodic copies of the other.
+    if let (Some(Shape::Loop { stride, body, .. }), Some(period)) = (shape(one.node), period)
+        && i128::from(*stride) % period == 0
+    {
+        let body = Placed { node: body, offset: one.offset };
+        return apart(body, two, Some(period), budget);
+    }
+    if let Some(all) = all_parts(two, |part| apart(one, part, period, budget)) {
+        return all;
+    }
     match (shape(one.node), shape(two.node), period) {
-        (Some(Shape::Sequence(parts)), ..) => parts.iter().all(|part| {
-            let part = Placed { node: &part.node, offset: one.offset + i128::from(part.offset) };
-            apart(part, two, period, budget)
-        }),
-        // A shift of the loop by its stride does not change the periodic copies of the other.
-        (Some(Shape::Loop { stride, body, .. }), _, Some(period))
-            if i128::from(*stride) % period == 0 =>
-        {
-            apart(Placed { node: body, offset: one.offset }, two, Some(period), budget)
-        }
-        (_, Some(Shape::Sequence(parts)), _) => parts.iter().all(|part| {
-            let part = Placed { node: &part.node, offset: two.offset + i128::from(part.offset) };
-            apart(one, part, period, budget)
-        }),
         (Some(Shape::Loop { stride, body, .. }), Some(Shape::Loop { stride: other, .. }), None)
             if stride < other =>
         {
@@ -86,6 +85,20 @@ fn apart(one: Placed<'_>, two: Placed<'_>, period: Option<i128>, budget: &mut u3
             apart(two, body, Some(i128::from(*stride)), budget)
         }
         _ => false,
+    }
+}
+
+/// Whether something holds for all bodies of a sequence or a list; `None` if it is neither.
+fn all_parts(whole: Placed<'_>, mut holds: impl FnMut(Placed<'_>) -> bool) -> Option<bool> {
+    let mut holds_at = |node: &Node, offset: i64| {
+        holds(Placed { node, offset: whole.offset + i128::from(offset) })
+    };
+    match shape(whole.node)? {
+        Shape::Loop { .. } => None,
+        Shape::Sequence(parts) => Some(parts.iter().all(|part| holds_at(&part.node, part.offset))),
+        Shape::List(list) => {
+            Some(list.blocks_from(0).all(|(offset, len)| holds_at(&Node::Block(len), offset)))
+        }
     }
 }
 

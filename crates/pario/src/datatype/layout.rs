@@ -1,12 +1,14 @@
 //! The normal form of datatypes: which bytes, in which order, as loops instead of lists.
 //!
 //! A [`Layout`] says where each byte of a stream of data lies relative to an origin (a buffer's
-//! address, a view's displacement). It is a tree of three shapes: a contiguous block, a loop
-//! (a body repeated at a constant stride) and a sequence (bodies at listed offsets). A vector of
-//! 25 million blocks is one loop over one block and stays that.
+//! address, a view's displacement). It is a tree of four shapes: a contiguous block, a loop
+//! (a body repeated at a constant stride), a sequence (bodies at listed offsets) and a list, which
+//! is a sequence of blocks alone. A vector of 25 million blocks is one loop over one block and
+//! stays that.
 //!
 //! Building normalises: neighbouring blocks merge, loops whose bodies touch collapse, loops of
-//! loops with one stride become one loop, and repetitions inside sequences become loops again.
+//! loops with one stride become one loop, and repetitions inside sequences become loops again, if
+//! they are long enough: random lists are full of short ones, which are faster to walk as they are.
 //!
 //! Cost: building is linear in the arguments of the constructor; every question (`size`, the
 //! offset of data byte k, the data bytes below an offset) takes time in the depth of the tree and
@@ -18,10 +20,13 @@
 
 use std::sync::Arc;
 
+use super::list::List;
 use crate::error::{Error, ErrorClass, Result};
 
 /// Longest group of neighbours that is searched for repetitions inside a sequence.
 const PERIOD_MAX: usize = 8;
+/// Blocks of a list that a loop has to stand for, if there are others.
+const LOOPED_MIN: usize = 16;
 /// Deepest tree that is accepted from another rank; what constructors build stays far below.
 pub(crate) const DEPTH_MAX: u32 = 200;
 
@@ -55,6 +60,7 @@ pub(super) struct Tree {
 pub(super) enum Shape {
     Loop { count: u64, stride: i64, body: Node },
     Sequence(Box<[Part]>),
+    List(List),
 }
 
 /// One body of a sequence: its offset, and the data position at which it begins.
@@ -176,15 +182,15 @@ impl Node {
         assert!(items.len() >= 2 && items[0].0 == 0, "a sequence begins at its origin");
         let mut facts = Facts { sorted: true, ascending: true, ..Node::Block(0).facts() };
         facts.fingerprint = 3;
-        let mut parts = Vec::with_capacity(items.len());
-        for (offset, node) in items {
+        let mut positions = Vec::with_capacity(items.len());
+        for (offset, node) in &items {
             let body = node.facts();
-            let place = |inner: i64| inner.checked_add(offset).ok_or_else(overflow);
+            let place = |inner: i64| inner.checked_add(*offset).ok_or_else(overflow);
             let (lower, upper) = (place(body.lower)?, place(body.upper)?);
-            let first = parts.is_empty();
+            let first = positions.is_empty();
             facts.sorted &= body.sorted && (first || lower >= facts.upper);
-            facts.ascending &= body.ascending && (first || offset >= facts.last);
-            parts.push(Part { offset, position: facts.size, node });
+            facts.ascending &= body.ascending && (first || *offset >= facts.last);
+            positions.push(facts.size);
             facts.size = facts.size.checked_add(body.size).ok_or_else(overflow)?;
             facts.lower = facts.lower.min(lower);
             facts.upper = facts.upper.max(upper);
@@ -195,7 +201,13 @@ impl Node {
                 mix(mix(facts.fingerprint, offset.cast_unsigned()), body.fingerprint);
         }
         signed(facts.size)?;
-        let shape = Shape::Sequence(parts.into_boxed_slice());
+        let shape = match facts.depth {
+            1 => Shape::List(List::new(items.iter().map(|(offset, node)| (*offset, node.size())))),
+            _ => {
+                let part = |((offset, node), position)| Part { offset, position, node };
+                Shape::Sequence(items.into_iter().zip(positions).map(part).collect())
+            }
+        };
         Ok(Node::Tree(Arc::new(Tree { shape, facts })))
     }
 
@@ -216,6 +228,10 @@ impl Node {
                         offset += part.offset;
                         position -= part.position;
                         node = &part.node;
+                    }
+                    Shape::List(list) => {
+                        let (block, start, _) = list.block(list.at(position));
+                        return offset + block + (position - start).cast_signed();
                     }
                 },
             }
@@ -246,6 +262,10 @@ impl Node {
                         below += part.position;
                         offset -= part.offset;
                         node = &part.node;
+                    }
+                    Shape::List(list) => {
+                        let (block, start, len) = list.block(list.below(offset) - 1);
+                        return below + start + (offset - block).cast_unsigned().min(len);
                     }
                 },
             }
@@ -283,6 +303,7 @@ impl PartialEq for Shape {
                     |(one, two): (&Part, &Part)| one.offset == two.offset && one.node == two.node;
                 one.len() == two.len() && one.iter().zip(two.iter()).all(same)
             }
+            (Shape::List(one), Shape::List(two)) => one == two,
             _ => false,
         }
     }
@@ -341,7 +362,7 @@ impl Layout {
         }
         let node = match <[(i64, Node); 1]>::try_from(items) {
             Ok([(_, node)]) => node,
-            Err(items) => Node::sequence(items)?,
+            Err(items) => Node::sequence(group_blocks(items)?)?,
         };
         Layout { origin: 0, node }.shifted(origin)
     }
@@ -464,7 +485,7 @@ fn fold_repetitions(items: Vec<(i64, Node)>) -> Result<Vec<(i64, Node)>> {
         let rest = &items[index..];
         let best = (1..=PERIOD_MAX.min(rest.len() / 2))
             .map(|period| (period, turns(rest, period)))
-            .filter(|&(period, turns)| worth_a_loop(period, turns))
+            .filter(|&(period, turns)| worth_a_loop(&items, &rest[..period], turns))
             .max_by_key(|&(period, turns)| (period * turns, PERIOD_MAX - period));
         let Some((period, turns)) = best else {
             append(&mut folded, rest[0].clone())?;
@@ -476,8 +497,12 @@ fn fold_repetitions(items: Vec<(i64, Node)>) -> Result<Vec<(i64, Node)>> {
         let body = match period {
             1 => rest[0].1.clone(),
             _ => {
-                let place = |(offset, node): &(i64, Node)| (offset - origin, node.clone());
-                Node::sequence(rest[..period].iter().map(place).collect())?
+                let part = |(offset, node): &(i64, Node)| {
+                    let origin = offset.checked_sub(origin).ok_or_else(overflow)?;
+                    Ok(Layout { origin, node: node.clone() })
+                };
+                let parts = rest[..period].iter().map(part).collect::<Result<Vec<_>>>()?;
+                Layout::joined(parts)?.node
             }
         };
         let turns_wide = u64::try_from(turns).map_err(|_| overflow())?;
@@ -487,11 +512,35 @@ fn fold_repetitions(items: Vec<(i64, Node)>) -> Result<Vec<(i64, Node)>> {
     Ok(folded)
 }
 
-fn worth_a_loop(period: usize, turns: usize) -> bool {
-    match period {
-        1 => turns >= 3,
-        _ => turns >= 2 && period * turns >= 8,
+/// Whether so many turns of a group of items become a loop: a few turns do if they are all items,
+/// or not only blocks.
+fn worth_a_loop(items: &[(i64, Node)], group: &[(i64, Node)], turns: usize) -> bool {
+    let (covered, few) = (group.len() * turns, if group.len() == 1 { 3 } else { 8 });
+    let is_tree = |item: &(i64, Node)| matches!(item.1, Node::Tree(_));
+    let few_do = covered == items.len() || group.iter().any(is_tree);
+    turns >= 2 && covered >= if few_do { few } else { LOOPED_MIN }
+}
+
+/// Makes one list of blocks that follow each other, where there are many; the others stay.
+fn group_blocks(items: Vec<(i64, Node)>) -> Result<Vec<(i64, Node)>> {
+    let is_block = |item: &(i64, Node)| matches!(item.1, Node::Block(_));
+    if items.iter().all(is_block) {
+        return Ok(items);
     }
+    let mut grouped = Vec::new();
+    for run in items.chunk_by(|one, two| is_block(one) && is_block(two)) {
+        if run.len() < LOOPED_MIN {
+            grouped.extend_from_slice(run);
+            continue;
+        }
+        let origin = run[0].0;
+        let place = |(offset, node): &(i64, Node)| {
+            Ok((offset.checked_sub(origin).ok_or_else(overflow)?, node.clone()))
+        };
+        let list = run.iter().map(place).collect::<Result<_>>()?;
+        grouped.push((origin, Node::sequence(list)?));
+    }
+    Ok(grouped)
 }
 
 /// How often the first `period` items come again with a constant shift.
@@ -561,6 +610,51 @@ mod tests {
         }
         assert_eq!(layout.lower(), offsets[0]);
         assert_eq!(layout.upper(), offsets[offsets.len() - 1] + 1);
+    }
+
+    /// Blocks with random gaps, where short progressions are common.
+    fn irregular(count: i64, start: i64) -> Vec<(i64, u64)> {
+        let gap = |index: i64| [10, 20, 20, 20, 30, 20, 40][(index * index % 7) as usize];
+        let mut end = start;
+        let mut next = |index: i64| {
+            end += gap(index + index / 50);
+            (end, 1 + (index % 3 / 2).cast_unsigned())
+        };
+        (0..count).map(&mut next).collect()
+    }
+
+    #[test]
+    fn short_progressions_in_lists_stay_as_they_are() {
+        let few = [(0, 1), (10, 1), (20, 1), (30, 1), (47, 1)];
+        assert_eq!((blocks(&few).depth(), blocks(&few).pieces()), (1, 5));
+        assert_eq!(blocks(&few[..4]), Layout::block(0, 1).unwrap().repeated(4, 10).unwrap());
+        // Groups of a few rows are still loops inside of one.
+        let rows = |plane: i64| (0..4).map(move |row| (plane * 1000 + row * 10, 2));
+        let planes: Vec<(i64, u64)> = (0..20).flat_map(rows).collect();
+        let plane = Layout::block(0, 2).unwrap().repeated(4, 10).unwrap();
+        assert_eq!(blocks(&planes), plane.repeated(20, 1000).unwrap());
+    }
+
+    #[test]
+    fn a_long_progression_parts_a_list() {
+        let mut list = irregular(300, 5);
+        list.extend((0..50).map(|index| (100_000 + index * 64, 4)));
+        list.extend(irregular(300, 200_000));
+        let layout = blocks(&list);
+        let Node::Tree(tree) = &layout.node else { panic!("{layout:?}") };
+        let Shape::Sequence(parts) = &tree.shape else { panic!("{layout:?}") };
+        assert_eq!((parts.len(), layout.depth(), layout.pieces()), (3, 2, 650));
+        let bytes = |&(offset, len): &(i64, u64)| (offset..).take(usize::try_from(len).unwrap());
+        let offsets: Vec<i64> = list.iter().flat_map(bytes).collect();
+        let found: Vec<i64> = (0..layout.size()).map(|k| layout.offset_of(k)).collect();
+        assert_eq!(found, offsets);
+        for offset in (0..layout.upper() + 5).step_by(3) {
+            let below = offsets.partition_point(|&other| other < offset);
+            assert_eq!(layout.bytes_below(offset), u64::try_from(below).unwrap());
+        }
+        let mut writer = crate::datatype::wire::Writer::default();
+        writer.layout(&layout);
+        assert_eq!(crate::datatype::wire::Reader::new(&writer.bytes).layout().unwrap(), layout);
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub(crate) mod cursor;
 pub(crate) mod disjoint;
 mod element;
 pub(crate) mod layout;
+mod list;
 pub(crate) mod signature;
 mod slice;
 pub(crate) mod wire;

@@ -1,6 +1,6 @@
 //! Parts of layouts: the data bytes in a range, as a layout of their own.
 //!
-//! Cost: the depth of the tree, plus the parts of sequences that lie inside the range.
+//! Cost: the depth of the tree, plus the parts of sequences and lists that lie inside the range.
 
 use std::ops::Range;
 
@@ -54,6 +54,16 @@ fn slice(node: &Node, range: Range<u64>) -> Result<Layout> {
                 let start = range.start.saturating_sub(part.position);
                 let end = (range.end - part.position).min(part.node.size());
                 slice(&part.node, start..end)?.shifted(part.offset)
+            });
+            Layout::joined(cut.collect::<Result<Vec<_>>>()?)
+        }
+        Shape::List(list) => {
+            let (first, last) = (list.at(range.start), list.at(range.end - 1));
+            let cut = (first..=last).map(|index| {
+                let (offset, position, len) = list.block(index);
+                let start = range.start.saturating_sub(position);
+                let end = (range.end - position).min(len);
+                Layout::block(offset + start.cast_signed(), end - start)
             });
             Layout::joined(cut.collect::<Result<Vec<_>>>()?)
         }

@@ -65,6 +65,16 @@ impl Writer {
                         previous = part.offset;
                     }
                 }
+                Shape::List(list) => {
+                    self.unsigned(SEQUENCE);
+                    self.unsigned(wide(list.len()));
+                    let mut previous = 0;
+                    for (offset, len) in list.blocks_from(0) {
+                        self.signed(offset.wrapping_sub(previous));
+                        self.node(&Node::Block(len));
+                        previous = offset;
+                    }
+                }
             },
         }
     }

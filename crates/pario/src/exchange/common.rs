@@ -345,7 +345,7 @@ impl<'a> Common<'a> {
         let end = match self.job.prepared.direction {
             _ if parcels.is_empty() => file.start,
             Direction::Read if packed => self.fetch_packed(number, &parcels, &begins),
-            Direction::Read => self.window.fetch(self.job, at, &parcels, self.statistics),
+            Direction::Read => self.window.fetch(self.job, at, &reach(&parcels), self.statistics),
             Direction::Write => {
                 if !packed {
                     self.window.open_for_write(self.job, at, &parcels, self.statistics);
@@ -376,8 +376,9 @@ impl<'a> Common<'a> {
         let Some(end) = self.board.opened(number) else {
             unreachable!("a window stays open until this rank has left it");
         };
-        let (parcel, slot) = (parcel.before(end), self.slot(number));
-        let (began, offset) = (Instant::now(), self.file(number).start);
+        let (file, slot) = (self.file(number), self.slot(number));
+        let parcel = if end < file.end { parcel.before(end) } else { parcel };
+        let (began, offset) = (Instant::now(), file.start);
         match (self.job.prepared.direction, Begin::from_word(place.load(Ordering::Relaxed))) {
             _ if self.job.refused.is_some() => return,
             (Direction::Write, Begin::InPlace) => buffer.fill_common(&slot, offset, &parcel),

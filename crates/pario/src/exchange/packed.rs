@@ -97,7 +97,8 @@ impl<'a> Common<'a> {
             if there.is_empty() {
                 continue;
             }
-            let end = self.window.fetch(self.job, (round, part.start), &there, self.statistics);
+            let wanted = reach(&there);
+            let end = self.window.fetch(self.job, (round, part.start), &wanted, self.statistics);
             let began = Instant::now();
             let mut contents = self.window.contents(round);
             if begins.contains(&Begin::InPlace) {
@@ -106,7 +107,7 @@ impl<'a> Common<'a> {
             }
             let mut turns = Turns::new(&mut contents);
             for Piece { parcel, begin } in pieces {
-                let parcel = parcel.before(end);
+                let parcel = if end < wanted.end { parcel.before(end) } else { parcel };
                 if let Begin::At(first) = begin {
                     let bytes = slot.bytes(narrow(first), narrow(parcel.len()));
                     turns.pack(bytes, &parcel);
@@ -114,7 +115,7 @@ impl<'a> Common<'a> {
             }
             turns.run(true);
             self.statistics.packing += began.elapsed();
-            if end < reach(&there).end {
+            if end < wanted.end {
                 return end;
             }
         }

@@ -326,7 +326,7 @@ impl<'a> Shuffle<'a> {
 
     /// Read, as an aggregator: fetches the window of this round and hands its bytes out.
     async fn fetch_window(&mut self, round: u64) -> Result<()> {
-        let (ranks, parcels) = self.window_parcels(round);
+        let (ranks, mut parcels) = self.window_parcels(round);
         let Some((_, window)) = &mut self.window else { return Ok(()) };
         if parcels.is_empty() {
             return Ok(());
@@ -341,12 +341,12 @@ impl<'a> Shuffle<'a> {
         }
         let Some((domain, window)) = &mut self.window else { return Ok(()) };
         let start = self.shuffled.window(domain, round).start;
-        let end = window.fetch(self.job, (round, start), &parcels, self.statistics);
-        if end < reach(&parcels).end {
+        let file = reach(&parcels);
+        let end = window.fetch(self.job, (round, start), &file, self.statistics);
+        if end < file.end {
             window.close();
+            parcels = parcels.into_iter().map(|parcel| parcel.before(end)).collect();
         }
-        let there = |parcel: Parcel<'a>| parcel.before(end);
-        let parcels: Vec<Parcel<'a>> = parcels.into_iter().map(there).collect();
         for &rank in &ranks {
             if matches!(self.ways.from(rank), Way::Messages) {
                 self.wait_for_answers(rank, ROUNDS_AHEAD - 1).await?;

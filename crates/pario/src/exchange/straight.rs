@@ -68,10 +68,10 @@ fn are_long(
         Way::Own => job.refused.is_none(),
         way => matches!(way, Way::Memory(_)),
     };
-    let file = reach(parcels);
-    parcels.iter().map(Parcel::len).sum::<u64>() == file.end - file.start
-        && ranks.iter().all(here)
-        && parcels.iter().all(|parcel| parcel.access.piece_bytes() >= shuffled.long_piece_bytes())
+    let is_long = |parcel: &Parcel<'_>| parcel.access.piece_bytes() >= shuffled.long_piece_bytes();
+    let fill =
+        |file: Range<u64>| parcels.iter().map(Parcel::len).sum::<u64>() == file.end - file.start;
+    parcels.iter().all(is_long) && ranks.iter().all(here) && fill(reach(parcels))
 }
 
 /// Bytes of other ranks.

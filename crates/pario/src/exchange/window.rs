@@ -203,16 +203,15 @@ impl Window {
         }
     }
 
-    /// Fetches what the pieces of a read need; returns the file offset behind the last byte that
-    /// was there.
+    /// Fetches a range that the pieces of a read are in; returns the file offset behind the last
+    /// byte that was there.
     pub(super) fn fetch(
         &mut self,
         job: &Job<'_>,
         (round, start): (u64, u64),
-        parcels: &[Parcel<'_>],
+        file: &Range<u64>,
         statistics: &mut CallStatistics,
     ) -> u64 {
-        let file = reach(parcels);
         if self.closed {
             self.room(round).file = file.start..file.start;
             return file.start;
