@@ -2,10 +2,13 @@
 //!
 //! A regular access is some tens of bytes and goes to every rank; each then computes everybody's
 //! share of every window by itself, so that no offset is ever sent. An irregular one (a long list)
-//! stays where it is, and each aggregator gets only the part that lies in its domain.
+//! stays where it is, and each aggregator gets only the part that lies in its domain. Where ranks
+//! take their bytes out of common windows by themselves, all get an outline of it instead.
 //!
-//! Cost: one all-gather; for each irregular rank one message to each aggregator.
+//! Cost: one all-gather; for each irregular rank one message to each aggregator, or an all-gather
+//! of some bytes for each window.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,6 +16,7 @@ use crate::access::Access;
 use crate::comm::collective::{all_gather, index, rank_of};
 use crate::comm::{Communicator, Lane, Message, Tag, receive};
 use crate::datatype::disjoint::disjoint;
+use crate::datatype::layout::Layout;
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::hints::Hints;
@@ -120,22 +124,26 @@ pub(crate) async fn together(
         false => None,
     };
     let apart = announced.as_deref().map(all_disjoint);
-    let peers = match &plan.steps {
-        Steps::Independent(_) => Vec::new(),
-        Steps::Shuffled(shuffled) => {
-            complete(communicator, call, shuffled, &own, announcements).await?
-        }
-    };
-    let disjoint = !writes || apart.unwrap_or_else(|| all_disjoint(&peers));
     let common = match &plan.steps {
         Steps::Independent(_) => None,
         // Two ranks must not write a byte at once, and all must know that none do.
         Steps::Shuffled(shuffled) => match shuffled.servers() {
             _ if shuffled.slots() == 0 || writes && apart != Some(true) => None,
-            Servers::Anybody if all_known => Some(Servers::Anybody),
+            // An outline does not tell which bytes to pack.
+            Servers::Anybody if all_known || !shuffled.packs_common() => Some(Servers::Anybody),
             _ => Some(Servers::Aggregators),
         },
     };
+    let peers = match &plan.steps {
+        Steps::Independent(_) => Vec::new(),
+        Steps::Shuffled(shuffled) if common == Some(Servers::Anybody) => {
+            outlines(communicator, call, shuffled, &own, announcements).await?
+        }
+        Steps::Shuffled(shuffled) => {
+            complete(communicator, call, shuffled, &own, announcements).await?
+        }
+    };
+    let disjoint = !writes || apart.unwrap_or_else(|| all_disjoint(&peers));
     Ok(Outlook::New(Arc::new(Prepared {
         plan,
         direction: around.direction,
@@ -315,6 +323,49 @@ async fn complete(
         });
     }
     Ok(peers)
+}
+
+/// The accesses of all ranks, as far as it takes to fetch windows for all of them: of irregular
+/// ones, where in each window they begin and end.
+async fn outlines(
+    communicator: &dyn Communicator,
+    call: u64,
+    shuffled: &Shuffled,
+    own: &Access,
+    announcements: Vec<Announcement>,
+) -> Result<Vec<Access>> {
+    let accesses: Option<Vec<Access>> =
+        announcements.iter().map(|announcement| announcement.access.clone()).collect();
+    if let Some(accesses) = accesses {
+        return Ok(accesses);
+    }
+    let mut writer = Writer::default();
+    if announcements[index(communicator.rank())].access.is_none() {
+        outline(own, shuffled)?.write(&mut writer);
+    }
+    let outlines = all_gather(communicator, call, writer.bytes).await?;
+    let access = |(announcement, outline): (Announcement, Vec<u8>)| match announcement.access {
+        Some(access) => Ok(access),
+        None => Access::read(&mut Reader::new(&outline)),
+    };
+    announcements.into_iter().zip(outlines).map(access).collect()
+}
+
+/// One stretch of the file for each window that an access has bytes in, from the first of them to
+/// the last.
+fn outline(access: &Access, shuffled: &Shuffled) -> Result<Access> {
+    let windows = shuffled
+        .domains()
+        .iter()
+        .flat_map(|domain| (0..shuffled.rounds()).map(move |round| shuffled.window(domain, round)));
+    let stretch = |window: Range<u64>| {
+        let positions = access.within(&window);
+        let last = positions.end.checked_sub(1).filter(|last| positions.contains(last))?;
+        let (start, end) = (access.offset_of(positions.start), access.offset_of(last) + 1);
+        Some(Layout::block(start.cast_signed(), end - start))
+    };
+    let layout = Layout::joined(windows.filter_map(stretch).collect::<Result<Vec<_>>>()?)?;
+    Access::new(&layout, 0, layout.size())
 }
 
 /// Whether no two of the accesses share a byte, as far as that can be seen quickly.
