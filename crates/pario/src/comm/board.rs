@@ -63,6 +63,8 @@ struct Slot {
     done: AtomicU64,
     /// Ranks that have not left the window yet.
     left: AtomicU64,
+    /// The last window here that a rank has taken to store it.
+    taken: AtomicU64,
 }
 
 /// What a rank does, as the lower half of a word; below these it waits for the window of that
@@ -346,14 +348,34 @@ impl<'a> Board<'a> {
 
     /// The first window that all ranks have left and that is not done.
     pub(crate) fn full(&self) -> Option<u32> {
+        self.first_full(|_, _| true)
+    }
+
+    fn first_full(&self, is_wanted: impl Fn(&Slot, u64) -> bool) -> Option<u32> {
         let window = |slot: &Slot| {
             let opened = slot.opened.load(Ordering::Acquire);
             let [turn, number] = halves(opened.wrapping_sub(1));
             let is_full = slot.left.load(Ordering::Acquire) == 0
-                && slot.done.load(Ordering::Acquire) != opened;
+                && slot.done.load(Ordering::Acquire) != opened
+                && is_wanted(slot, opened);
             (opened > 0 && turn == self.turn && is_full).then_some(number)
         };
         self.notes.slots[..narrow(self.room.slots)].iter().filter_map(window).min()
+    }
+
+    /// Makes this rank the one that stores the first window that all have left and nobody stores;
+    /// there may be none.
+    pub(crate) fn take_full(&self) -> Option<u32> {
+        loop {
+            let is_free = |slot: &Slot, opened| slot.taken.load(Ordering::Acquire) != opened;
+            let number = self.first_full(is_free)?;
+            let (taken, key) = (&self.slot(number).taken, self.key(number));
+            // By now it may be done, and a later one taken: numbers only grow.
+            let take = |old: u64| (key.wrapping_sub(old).cast_signed() > 0).then_some(key);
+            if taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok() {
+                return Some(number);
+            }
+        }
     }
 
     /// Makes this rank the one that stores windows, unless another one does.
@@ -411,6 +433,40 @@ mod tests {
         let at_a_time = u32::try_from(slots / 2).unwrap();
         let room = Room { slots, windows: 9, at_a_time, processors };
         (0..).zip(memories).map(|(rank, memory)| Board::new(memory, rank, room)).collect()
+    }
+
+    #[test]
+    fn a_full_window_is_taken_once() {
+        const RANKS: usize = 4;
+        const WINDOWS: u32 = 20_000;
+        let _watchdog = Watchdog::new("a_full_window_is_taken_once");
+        let memories = memories(RANKS);
+        let room = Room { slots: 3, windows: WINDOWS, at_a_time: 1, processors: 1 };
+        let taken: Vec<AtomicUsize> = (0..WINDOWS).map(|_| AtomicUsize::new(0)).collect();
+        thread::scope(|scope| {
+            for (rank, memory) in (0..).zip(&memories) {
+                let (board, taken) = (Board::new(memory, rank, room), &taken);
+                scope.spawn(move || {
+                    let mut number = board.next();
+                    while number < WINDOWS {
+                        if board.is_free(number) && board.claim(number) {
+                            board.open(number, 1, 0);
+                            assert!(board.leave(number));
+                        }
+                        if let Some(full) = board.take_full() {
+                            taken[index(full)].fetch_add(1, Ordering::Relaxed);
+                            board.done(full);
+                        }
+                        number = board.next();
+                    }
+                    while let Some(full) = board.take_full() {
+                        taken[index(full)].fetch_add(1, Ordering::Relaxed);
+                        board.done(full);
+                    }
+                });
+            }
+        });
+        assert!(taken.iter().all(|count| count.load(Ordering::Relaxed) == 1));
     }
 
     #[test]

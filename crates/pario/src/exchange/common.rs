@@ -174,6 +174,8 @@ pub(super) struct Common<'a> {
     taken: u64,
     /// What this rank should have stored but has not.
     undone: Vec<Range<u64>>,
+    /// Whether this rank has told that it is done: what it did then, nobody would wait for.
+    has_ended: bool,
 }
 
 impl<'a> Common<'a> {
@@ -185,9 +187,9 @@ impl<'a> Common<'a> {
         let rank = job.communicator.rank();
         let (slots, windows) = (shuffled.slots(), shuffled.windows_in_all());
         let at_a_time = match job.prepared.direction {
-            Direction::Read => 1,
             // A window is stored in the time that a few ranks need to wake.
-            Direction::Write => u32::try_from(slots / 2).unwrap_or(1),
+            Direction::Write if !shuffled.packs_common() => u32::try_from(slots / 2).unwrap_or(1),
+            _ => 1,
         };
         let room = Room { slots, windows, at_a_time, processors: shuffled.processors() };
         let board = Board::new(memory, rank, room);
@@ -217,6 +219,7 @@ impl<'a> Common<'a> {
             served: 0,
             taken: 0,
             undone: Vec::new(),
+            has_ended: false,
         }
     }
 
@@ -253,6 +256,10 @@ impl<'a> Common<'a> {
             let is_done = |common: &Self| common.next == common.total && common.open.is_empty();
             self.wait(Waiting::Others, is_done).await?;
         }
+        if self.servers == Servers::Anybody {
+            while self.store_one() {}
+        }
+        self.has_ended = true;
         let served = u64::from(self.served) * self.shuffled.window_bytes();
         let worked_much = works_much(self.job, self.shuffled, served);
         let leaving = Leaving { board: self.board, worked_much };
@@ -307,7 +314,7 @@ impl<'a> Common<'a> {
                 let number = self.board.next();
                 let is_settled = !self.unsettled || number == 0 || self.board.was_opened(0);
                 if number == self.total || !self.board.is_free(number) || !is_settled {
-                    return false;
+                    return self.store_one();
                 }
                 if self.board.claim(number) {
                     self.open(number);
@@ -360,7 +367,8 @@ impl<'a> Common<'a> {
             let place = self.memory.place(self.board.place(number), rank);
             place.store(begin.to_word(), Ordering::Relaxed);
         }
-        self.board.open(number, ranks.len(), end);
+        // A window of nobody is this rank's, so that no other one takes it for full.
+        self.board.open(number, ranks.len().max(1), end);
         match (self.job.prepared.direction, self.servers) {
             _ if ranks.is_empty() => return self.let_go(number),
             (Direction::Write, Servers::Aggregators) => self.open.push_back(number),
@@ -401,9 +409,10 @@ impl<'a> Common<'a> {
             return;
         }
         match (self.job.prepared.direction, self.servers) {
-            // It takes longer to put bytes together than to store them.
+            // It takes longer to put bytes together than to store them: so this rank goes on to
+            // the windows that it is the last one in as well, and others put together what is full.
             (Direction::Write, Servers::Anybody) if self.shuffled.packs_common() => {
-                self.store(number);
+                self.ring(self.board.wake(true));
             }
             (Direction::Write, Servers::Anybody) => self.store_full(),
             // Whoever has opened it stores it.
@@ -418,6 +427,16 @@ impl<'a> Common<'a> {
         if let Some(next) = self.board.after(number).filter(|&next| next < self.total) {
             self.ring_for_slot(next);
         }
+    }
+
+    /// Stores a packed window that is full, if there is one that nobody else stores.
+    fn store_one(&mut self) -> bool {
+        let writes = self.job.prepared.direction == Direction::Write;
+        if !self.shuffled.packs_common() || !writes || self.has_ended {
+            return false;
+        }
+        let taken = self.board.take_full();
+        taken.map(|number| self.store(number)).is_some()
     }
 
     /// Stores what is full, unless another rank does: file systems let one rank write to a file at

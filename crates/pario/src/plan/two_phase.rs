@@ -321,13 +321,13 @@ impl fmt::Display for Shuffled {
 ///
 /// Two calls that run at the same time would have the same windows: so only where no rank makes
 /// other calls meanwhile. Aggregators that can fetch others' bytes by themselves wait for nobody,
-/// which matters less where many ranks share a processor anyway, unless bytes have to be packed.
+/// which matters less where many ranks share a processor anyway.
 fn uses_common_windows(planning: &Planning<'_>) -> bool {
     let file = planning.file;
     let pays = match planning.direction {
         Direction::Read => true,
         Direction::Write if file.memory == Memory::Apart => true,
-        Direction::Write => is_crowded(file) && !has_short_pieces(planning),
+        Direction::Write => is_crowded(file),
     };
     let wanted = match planning.hints.common_windows {
         Switch::Automatic => pays,
@@ -452,7 +452,8 @@ mod tests {
             (Read, 64, Processes, (8, 0), (0, false)),
             (Write, 64, Processes, (4, 8 << 20), (0, false)),
             (Write, 64, Processes, (8, 8 << 20), (8, false)),
-            (Write, 63, Processes, (8, 8 << 20), (0, true)),
+            (Write, 63, Processes, (4, 8 << 20), (0, true)),
+            (Write, 63, Processes, (8, 8 << 20), (8, true)),
             (Write, 64, Apart, (4, 8 << 20), (8, false)),
             (Write, 63, Apart, (4, 8 << 20), (8, true)),
         ] {
