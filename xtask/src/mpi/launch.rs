@@ -3,10 +3,14 @@
 //! Launchers put ranks into process groups of their own, so a group is not enough to end all that a
 //! run has started. Each run therefore carries a mark in its environment, by which its processes
 //! are found; after a time limit they are killed, and after any other end there must be none.
+//!
+//! Each also has a directory of its own for temporary files. Launchers of Open MPI make one for all
+//! that a user runs, and whoever ends as the last one removes it; another one that begins at that
+//! moment fails.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -38,6 +42,26 @@ pub(super) struct Finished {
     pub(super) log: String,
 }
 
+/// A directory for temporary files, removed in the end. Its name is short: it is a part of the names
+/// of sockets.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(mark: &str) -> Result<Temporary, String> {
+        let path = std::env::temp_dir().join(format!("pario-{mark}"));
+        let created = fs::create_dir_all(&path);
+        created.map_err(|error| format!("cannot create {}: {error}", path.display()))?;
+        Ok(Temporary(path))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Nothing that is left there matters.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Runs a program on an MPI, in a directory.
 pub(super) fn launch(
     mpi: &Mpi,
@@ -61,7 +85,9 @@ pub(super) fn carry_out(
     let create = |path: &Path| {
         File::create(path).map_err(|error| format!("cannot create {}: {error}", path.display()))
     };
+    let temporary = Temporary::new(&mark)?;
     command.current_dir(directory).env(MARK, &mark).process_group(0).stdin(Stdio::null());
+    command.env("TMPDIR", &temporary.0);
     command.stdout(create(&outputs[0])?).stderr(create(&outputs[1])?);
     let shown = crate::steps::shown(&command);
     let begin = Instant::now();

@@ -370,8 +370,9 @@ impl<'a> Board<'a> {
             let is_free = |slot: &Slot, opened| slot.taken.load(Ordering::Acquire) != opened;
             let number = self.first_full(is_free)?;
             let (taken, key) = (&self.slot(number).taken, self.key(number));
-            // By now it may be done, and a later one taken: numbers only grow.
-            let take = |old: u64| (key.wrapping_sub(old).cast_signed() > 0).then_some(key);
+            // By now it may be done, and a later one of this use taken.
+            let is_later = |old: u64| halves(old.wrapping_sub(1))[0] == self.turn && old >= key;
+            let take = |old: u64| (!is_later(old)).then_some(key);
             if taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok() {
                 return Some(number);
             }
