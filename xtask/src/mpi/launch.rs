@@ -42,8 +42,8 @@ pub(super) struct Finished {
     pub(super) log: String,
 }
 
-/// A directory for temporary files, removed in the end. Its name is short: it is a part of the names
-/// of sockets.
+/// A directory for temporary files, removed in the end. Its name is short: it is a part of the
+/// names of sockets.
 struct Temporary(PathBuf);
 
 impl Temporary {
