@@ -5,6 +5,7 @@
 //! | `inspect` | the ranks tell each other what they ask for; everybody makes the same plan |
 //! | `ways` | how bytes get from one rank to another: by memory, in messages, by partners |
 //! | `shuffle` | rounds: bytes between the ranks and the aggregators' windows |
+//! | `help` | aggregators that are threads do rounds of each other |
 //! | `relay` | bytes from partner to partner, in the phases of a round |
 //! | `common` | windows in common memory, in which ranks place and take their bytes by themselves |
 //! | `packed` | such windows for short pieces |
