@@ -14,11 +14,11 @@
 //!
 //! The lines are used only where all ranks are on one node.
 //!
-//! Windows that are used at length get large pages (`mapping`): 16 processes would take 2048 faults
-//! each otherwise.
+//! Windows that are used at length get large pages (`mapping`): 16 processes would take thousands
+//! of faults each otherwise.
 //!
 //! Cost: a page is there only once it was touched; rings take at most 64 MiB of a node together for
-//! up to 128 ranks, windows 8 MiB.
+//! up to 128 ranks, windows 16 MiB.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -36,9 +36,8 @@ use super::ring::{Control, Ring};
 const RINGS_BYTES: usize = 64 << 20;
 const RING_BYTES_MAX: usize = 64 << 10;
 const PAGE_BYTES: usize = 4096;
-/// Bytes for windows. More leave the caches that the ranks fill them from; with fewer they wait for
-/// each other more often.
-const WINDOWS_BYTES: usize = 8 << 20;
+/// Bytes for windows: as many as are written at a time.
+const WINDOWS_BYTES: usize = 16 << 20;
 
 /// Where the parts of a segment are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

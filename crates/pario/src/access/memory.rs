@@ -32,8 +32,8 @@ pub(crate) use common::CommonWindow;
 pub(crate) use remote::RemoteBuffer;
 pub(crate) use turns::Turns;
 
-/// Reads of so many bytes and more go past the cache: their beginning would not stay there to the
-/// end.
+/// Reads of so many bytes and more go past the cache, where their beginning would not stay to the
+/// end; and so do writes to common windows, which other cores have just used.
 const STREAMED_BYTES_MIN: u64 = 1 << 20;
 
 /// Memory with data in it, whoever owns it.
@@ -126,10 +126,14 @@ impl Buffer {
 
     /// Copies the data at some positions to consecutive bytes.
     pub(crate) fn pack(&self, positions: &Range<u64>, target: &mut [u8]) {
+        self.pack_by(positions, target, Stores::Cached);
+    }
+
+    fn pack_by(&self, positions: &Range<u64>, target: &mut [u8], stores: Stores) {
         let len = positions.end - positions.start;
         let target = Side { span: Span::of_mut(target), layout: &PACKED, position: 0 };
         // SAFETY: rules 1 and 2 of this module; `target` is borrowed exclusively.
-        unsafe { copy(target, self.side(positions.start), len, Stores::Cached) }
+        unsafe { copy(target, self.side(positions.start), len, stores) }
     }
 
     /// Copies consecutive bytes to the data at some positions.
@@ -143,7 +147,7 @@ impl Buffer {
     /// Copies the data at some positions to their places in a window of the file.
     pub(crate) fn fill(&self, window: &mut FileWindow<'_>, parcel: Parcel<'_>) {
         // SAFETY: rules 1 and 2 of this module; the window is borrowed exclusively.
-        unsafe { self.copy_to(&Span::of_mut(window.bytes), window.offset, &parcel) }
+        unsafe { self.copy_to(&Span::of_mut(window.bytes), window.offset, &parcel, Stores::Cached) }
     }
 
     /// Copies from a window of the file to the data at some positions.
@@ -156,12 +160,12 @@ impl Buffer {
     ///
     /// # Safety
     /// As `copy`, for the bytes of the parcel on both sides.
-    unsafe fn copy_to(&self, window: &Span, offset: u64, parcel: &Parcel<'_>) {
+    unsafe fn copy_to(&self, window: &Span, offset: u64, parcel: &Parcel<'_>, stores: Stores) {
         let span = window.based_at(offset.cast_signed());
         let (layout, data) = parcel.access.place(parcel.positions.start);
         let target = Side { span, layout, position: data };
         // SAFETY: passed on from the caller.
-        unsafe { copy(target, self.side(parcel.positions.start), parcel.len(), Stores::Cached) }
+        unsafe { copy(target, self.side(parcel.positions.start), parcel.len(), stores) }
     }
 
     /// Copies the data of a parcel from its place in such memory.
@@ -176,7 +180,7 @@ impl Buffer {
         unsafe { copy(self.side(parcel.positions.start), source, parcel.len(), self.stores()) }
     }
 
-    /// How this buffer is written.
+    /// How the bytes of this buffer are stored where they do not stay in the cache of a core.
     fn stores(&self) -> Stores {
         match self.len() >= STREAMED_BYTES_MIN {
             true => Stores::Streamed,

@@ -27,7 +27,7 @@ use super::collective::{index, rank_of};
 use crate::number::{narrow, wide};
 
 /// Windows that are in use at a time, at most.
-pub(crate) const SLOTS_MAX: usize = 8;
+pub(crate) const SLOTS_MAX: usize = 16;
 
 /// What ranks agree by. Zeroed memory is one.
 #[derive(Default)]

@@ -508,6 +508,28 @@ mod tests {
         }
     }
 
+    /// Whole lines, which one of these offsets has, and blocks that are long enough to have some.
+    #[test]
+    fn lines_that_lie_apart_agree_with_the_safe_twin() {
+        let source: Vec<u8> = (0..16_384u32).map(|index| (index * 31 % 251) as u8).collect();
+        for (len, gap) in [(64, 64), (64, 4), (128, 192), (192, 0), (256, 3), (300, 64), (700, 9)] {
+            let size = len * 12;
+            let run = Layout::block(5, size).unwrap();
+            let woven = strided(len, 12, 128);
+            for offset in [0, 16, 32, 48] {
+                let apart = Layout::block(offset, len).unwrap();
+                let apart = apart.repeated(12, len.cast_signed() + gap).unwrap();
+                for from in [&run, &woven] {
+                    for range in [0..size, 1..size - 1, len..size] {
+                        let mut slow = vec![0; source.len()];
+                        copy_bytewise((&mut slow, &apart), (&source, from), range.clone());
+                        in_all_ways((&apart, from), &source, range, |fast| assert!(fast == slow));
+                    }
+                }
+            }
+        }
+    }
+
     /// Lists against everything that the other side may be, from every position.
     #[test]
     fn lists_agree_with_the_safe_twin() {

@@ -246,6 +246,9 @@ impl<'a> Common<'a> {
 
     /// Waits until a window is open; serves others meanwhile.
     async fn wait_for(&mut self, number: u32) -> Result<()> {
+        if self.board.opened(number).is_some() {
+            return Ok(());
+        }
         self.wait(Waiting::Window(number), |common| common.board.opened(number).is_some()).await
     }
 

@@ -39,9 +39,13 @@ const MESSAGE_BYTES: u64 = 32 << 10;
 const CACHE_LINE_BYTES: u64 = 64;
 /// In how many parts a common window is packed: each stays in the cache of a core.
 const PACKED_PARTS: u64 = 4;
-/// A common window: all that there are at a time ([`SLOTS_MAX`]) stay in the cache that cores have
-/// in common, and a rank copies so much at a time that waiting for others costs less.
+/// A common window: a rank copies so much at a time that waiting for others costs less.
 const COMMON_WINDOW_BYTES: u64 = 1 << 20;
+/// Common windows that are read at a time: all stay in the cache that cores have in common. What is
+/// written goes past the cache, and with more windows ([`SLOTS_MAX`]) ranks wait less. (16
+/// processes on 2 cores, 100 MiB in pieces of 512 bytes, times Block I/O: with 16 windows reads
+/// 1.75 instead of 1.58, writes 1.30 instead of 1.43.)
+const READ_SLOTS_MAX: u64 = 8;
 /// Ranks for each processor of a crowded node.
 const CROWD: usize = 4;
 /// Window where every rank has one and bytes are copied in each phase: as above.
@@ -175,7 +179,11 @@ impl Shuffled {
                 true => {
                     // Two collective buffers for each aggregator, as elsewhere at most.
                     let promised = buffer.saturating_mul(2 * wide(aggregators.len()));
-                    (planning.file.common_bytes.min(promised) / window_bytes).min(wide(SLOTS_MAX))
+                    let most = match planning.direction {
+                        Direction::Read => READ_SLOTS_MAX,
+                        Direction::Write => wide(SLOTS_MAX),
+                    };
+                    most.min(planning.file.common_bytes.min(promised) / window_bytes)
                 }
                 false => 0,
             },
@@ -446,12 +454,14 @@ mod tests {
             (Read, 4, Processes, (4, 8 << 20), (8, false)),
             (Read, 4, Processes, (8, 8 << 20), (8, true)),
             (Read, 64, Processes, (8, 8 << 20), (8, false)),
+            (Read, 64, Processes, (8, 32 << 20), (8, false)),
             (Read, 64, Processes, (8, 5 << 20), (5, false)),
             (Read, 64, Processes, (8, 4096), (1, false)),
             (Read, 64, Apart, (4, 8 << 20), (8, false)),
             (Read, 64, Processes, (8, 0), (0, false)),
             (Write, 64, Processes, (4, 8 << 20), (0, false)),
             (Write, 64, Processes, (8, 8 << 20), (8, false)),
+            (Write, 64, Processes, (8, 32 << 20), (16, false)),
             (Write, 63, Processes, (4, 8 << 20), (0, true)),
             (Write, 63, Processes, (8, 8 << 20), (8, true)),
             (Write, 64, Apart, (4, 8 << 20), (8, false)),

@@ -40,12 +40,13 @@ impl Buffer {
     /// Copies the data of this rank's parcel to its place in a window that begins at a file offset.
     pub(crate) fn fill_common(&self, window: &CommonWindow, offset: u64, parcel: &Parcel<'_>) {
         // SAFETY: rules 1 to 3.
-        unsafe { self.copy_to(&window.span, offset, parcel) }
+        unsafe { self.copy_to(&window.span, offset, parcel, self.stores()) }
     }
 
     /// Copies the data of this rank's parcel to a window, packed from its byte `first` on.
     pub(crate) fn pack_common(&self, window: &CommonWindow, first: u64, parcel: &Parcel<'_>) {
-        self.pack(&parcel.positions, window.bytes(narrow(first), narrow(parcel.len())));
+        let bytes = window.bytes(narrow(first), narrow(parcel.len()));
+        self.pack_by(&parcel.positions, bytes, self.stores());
     }
 
     /// Copies the data of this rank's parcel from such bytes.
