@@ -45,6 +45,8 @@ pub(crate) struct Notes {
     staying: Line,
     /// The last use in which a rank watches for that, so that all others can be woken.
     watched: Line,
+    /// The last use in which it took long to store to windows that others have read.
+    slow: Line,
     slots: [Slot; SLOTS_MAX],
 }
 
@@ -405,6 +407,16 @@ impl<'a> Board<'a> {
     pub(crate) fn has_given_up(&self) -> bool {
         self.notes.gave_up.0.load(Ordering::Acquire) == self.key(0)
     }
+
+    /// It takes long to store to windows that others have read.
+    pub(crate) fn find_slow(&self) {
+        self.notes.slow.0.store(self.key(0), Ordering::Relaxed);
+    }
+
+    /// Whether a rank has found that.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.notes.slow.0.load(Ordering::Relaxed) == self.key(0)
+    }
 }
 
 fn halves(word: u64) -> [u32; 2] {
@@ -492,6 +504,9 @@ mod tests {
         assert!(other.begin_storing());
         one.give_up();
         assert!(other.has_given_up());
+        assert!(!other.is_slow());
+        one.find_slow();
+        assert!(other.is_slow());
     }
 
     #[test]
@@ -504,11 +519,12 @@ mod tests {
             earlier.done(number);
         }
         earlier.give_up();
+        earlier.find_slow();
         assert!(earlier.begin_storing());
         let later = boards(&memories, (2, 1))[0];
         assert_eq!((later.next(), later.is_free(1), later.is_free(2)), (0, true, false));
         assert_eq!((later.opened(0), later.full(), later.has_given_up()), (None, None, false));
-        assert!(later.begin_storing() && later.claim(0));
+        assert!(later.begin_storing() && later.claim(0) && !later.is_slow());
     }
 
     #[test]

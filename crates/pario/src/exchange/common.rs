@@ -156,7 +156,7 @@ pub(super) struct Common<'a> {
     pub(super) shuffled: &'a Shuffled,
     pub(super) statistics: &'a mut CallStatistics,
     memory: &'a CommonMemory,
-    board: Board<'a>,
+    pub(super) board: Board<'a>,
     servers: Servers,
     /// Whether whoever opens the first window has to settle the memory first.
     unsettled: bool,

@@ -24,6 +24,7 @@ use super::{Job, Outcome};
 use crate::access::memory::{Held, Parcel, Turns};
 use crate::comm::collective::{index, rank_of};
 use crate::comm::{Lane, Message, Tag, receive};
+use crate::datatype::copy::Stores;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 use crate::plan::two_phase::{Domain, Holes, Route};
@@ -298,7 +299,7 @@ impl<'a> Shuffle<'a> {
                 return Ok(());
             }
         }
-        let mut turns = Turns::new(&mut contents);
+        let mut turns = Turns::new(&mut contents, parcels.len());
         for (number, (&rank, parcel)) in ranks.iter().zip(parcels).enumerate() {
             match (self.ways.from(rank), &held[number], &staged[number]) {
                 (Way::Own, ..) => turns.fill(self.job.buffer, parcel),
@@ -381,7 +382,7 @@ impl<'a> Shuffle<'a> {
         };
         let mut leaving: Vec<Vec<u8>> = ranks.iter().zip(parcels).map(room).collect();
         let rooms = staged.iter_mut().zip(&mut leaving);
-        let mut turns = Turns::new(&mut contents);
+        let mut turns = Turns::new(&mut contents, parcels.len());
         for ((number, (&rank, parcel)), (staged, leaving)) in
             ranks.iter().zip(parcels).enumerate().zip(rooms)
         {
@@ -392,9 +393,9 @@ impl<'a> Shuffle<'a> {
                     self.statistics.shared_bytes += parcel.len();
                     turns.take(exposed, parcel);
                 }
-                (Way::Process(_), _, Some(bytes)) => turns.pack(bytes, parcel),
+                (Way::Process(_), _, Some(bytes)) => turns.pack(bytes, parcel, Stores::Cached),
                 (Way::Messages | Way::Relayed, ..) => {
-                    turns.pack(&mut leaving[..narrow(parcel.len())], parcel);
+                    turns.pack(&mut leaving[..narrow(parcel.len())], parcel, Stores::Cached);
                 }
                 _ => {}
             }

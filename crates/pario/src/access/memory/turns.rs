@@ -42,9 +42,10 @@ pub(crate) struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    pub(crate) fn new(window: &'a mut FileWindow<'_>) -> Turns<'a> {
+    /// Room for about so many copies.
+    pub(crate) fn new(window: &'a mut FileWindow<'_>, copies: usize) -> Turns<'a> {
         let span = Span::of_mut(window.bytes).based_at(window.offset.cast_signed());
-        let (copies, borrowed) = (Vec::new(), PhantomData);
+        let (copies, borrowed) = (Vec::with_capacity(copies), PhantomData);
         Turns { window: span, copies, into_window: false, short: false, borrowed }
     }
 
@@ -69,9 +70,9 @@ impl<'a> Turns<'a> {
     }
 
     /// The bytes of a parcel are to come from the window, one after the other.
-    pub(crate) fn pack(&mut self, bytes: &'a mut [u8], parcel: &Parcel<'a>) {
+    pub(crate) fn pack(&mut self, bytes: &'a mut [u8], parcel: &Parcel<'a>, stores: Stores) {
         let target = Side { span: Span::of_mut(bytes), layout: &PACKED, position: 0 };
-        self.add(target, self.place(parcel), (parcel, Stores::Cached));
+        self.add(target, self.place(parcel), (parcel, stores));
     }
 
     /// Makes the copies. `apart` tells that no byte of the window is written twice; otherwise the
@@ -153,7 +154,7 @@ mod tests {
                     all.iter_mut().map(|all| Buffer::of_bytes(all)).collect();
                 let mut bytes = vec![0; narrow(window.end - window.start)];
                 let mut contents = FileWindow { offset: window.start, bytes: &mut bytes };
-                let mut turns = Turns::new(&mut contents);
+                let mut turns = Turns::new(&mut contents, parcels.len());
                 for (buffer, parcel) in buffers.iter().zip(&parcels) {
                     turns.fill(buffer, parcel);
                 }
@@ -168,7 +169,7 @@ mod tests {
                 let buffers: Vec<Buffer> =
                     all.iter_mut().map(|all| Buffer::of_bytes(all)).collect();
                 let mut contents = FileWindow { offset: window.start, bytes: &mut bytes };
-                let mut turns = Turns::new(&mut contents);
+                let mut turns = Turns::new(&mut contents, parcels.len());
                 for (buffer, parcel) in buffers.iter().zip(&parcels) {
                     turns.take(buffer, parcel);
                 }
