@@ -4,8 +4,10 @@
 //! Failures are those of the communicator.
 //!
 //! Cost: `all_gather` takes ceil(log2 P) steps of one message each; a rank sends and receives
-//! every contribution once. Where ranks are more than processors it takes two steps, so that each
-//! rank waits once, and rank 0 sends and receives P - 1 messages.
+//! every contribution once. Where ranks are more than processors, rank 0 receives P - 1 messages,
+//! and a tree takes the answer to all: each rank waits once, and whoever is woken wakes others
+//! before it does anything else. (If rank 0 woke all, the first one might take its processor, and
+//! let the others sleep.)
 
 use super::{Communicator, Lane, Message, Tag, receive};
 use crate::datatype::wire::{Reader, Writer};
@@ -48,8 +50,8 @@ async fn through_one(
     let tag = Tag { call, lane: Lane::Control };
     if rank > 0 {
         communicator.send(0, tag, Message::from(own))?;
-        let message = receive(communicator, 0, tag).await?;
-        let mut reader = Reader::new(&message.bytes);
+        let bytes = broadcast(communicator, call, Vec::new()).await?;
+        let mut reader = Reader::new(&bytes);
         let all = (0..size).map(|_| Ok(reader.text()?.to_vec())).collect::<Result<Vec<_>>>()?;
         reader.finish()?;
         return Ok(all);
@@ -60,9 +62,7 @@ async fn through_one(
     }
     let mut writer = Writer::default();
     all.iter().for_each(|one| writer.text(one));
-    for to in 1..size {
-        communicator.send(to, tag, Message::from(writer.bytes.clone()))?;
-    }
+    broadcast(communicator, call, writer.bytes).await?;
     Ok(all)
 }
 

@@ -131,9 +131,9 @@ impl CommonMemory {
         unsafe { &*self.start.cast::<Notes>() }
     }
 
-    /// What each rank does, and then a number for each rank and slot.
+    /// What each rank does, then where, and then a number for each rank and slot.
     fn numbers(&self) -> &[AtomicU64] {
-        let count = self.reaches.len() * (1 + SLOTS_MAX);
+        let count = self.reaches.len() * (2 + SLOTS_MAX);
         // SAFETY: as above; `numbers_end` counts so many.
         unsafe {
             let first = self.start.add(size_of::<Notes>()).cast::<AtomicU64>();
@@ -146,9 +146,14 @@ impl CommonMemory {
         &self.numbers()[..self.reaches.len()]
     }
 
+    /// The processor that each rank was on when it last told.
+    pub(crate) fn processors(&self) -> &[AtomicU64] {
+        &self.numbers()[self.reaches.len()..2 * self.reaches.len()]
+    }
+
     /// A number for each slot of windows and rank.
     pub(crate) fn place(&self, slot: u64, rank: u32) -> &AtomicU64 {
-        &self.numbers()[(1 + narrow(slot)) * self.reaches.len() + index(rank)]
+        &self.numbers()[(2 + narrow(slot)) * self.reaches.len() + index(rank)]
     }
 
     /// The bytes for windows.
@@ -160,7 +165,7 @@ impl CommonMemory {
 
 /// Where the numbers of so many ranks end.
 fn numbers_end(ranks: usize) -> usize {
-    size_of::<Notes>() + ranks * (1 + SLOTS_MAX) * size_of::<AtomicU64>()
+    size_of::<Notes>() + ranks * (2 + SLOTS_MAX) * size_of::<AtomicU64>()
 }
 
 impl fmt::Debug for CommonMemory {

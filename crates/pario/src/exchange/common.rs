@@ -24,6 +24,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use rustix::thread::sched_getcpu;
+
 use super::agree::{Report, reports};
 use super::packed::Begin;
 use super::shuffle::malformed;
@@ -276,6 +278,7 @@ impl<'a> Common<'a> {
     async fn wait(&mut self, waiting: Waiting, is_so: impl Fn(&Self) -> bool + Sync) -> Result<()> {
         let (communicator, call) = (self.job.communicator, self.job.call);
         let mut go_on = || loop {
+            self.board.is_on(sched_getcpu());
             if is_so(self) {
                 self.board.go_on();
                 return true;
