@@ -248,6 +248,7 @@ impl<'a> Common<'a> {
 
     /// Waits until a window is open; serves others meanwhile.
     async fn wait_for(&mut self, number: u32) -> Result<()> {
+        // Mostly it is, and then nobody has to be asked.
         if self.board.opened(number).is_some() {
             return Ok(());
         }
