@@ -44,7 +44,9 @@ fn length(bytes: usize) -> u64 {
 
 impl Storage for Void {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { range_locks: true, block_bytes: 4096, in_memory: true }
+        let mut capabilities = Capabilities::default();
+        (capabilities.range_locks, capabilities.in_memory) = (true, true);
+        capabilities
     }
 
     fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {

@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// `Result` with pario's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -136,7 +137,7 @@ pub struct Error {
     detail: Box<Detail>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Detail {
     class: ErrorClass,
     text: String,
@@ -144,20 +145,40 @@ struct Detail {
     offset: Option<u64>,
     rank: Option<u32>,
     moved: u64,
+    /// The failure below this one, where it happened in this process.
+    source: Option<Arc<std::io::Error>>,
 }
+
+impl Detail {
+    /// What another rank can know of it.
+    fn shared(&self) -> impl PartialEq + '_ {
+        (self.class, &self.text, &self.file, self.offset, self.rank, self.moved)
+    }
+}
+
+impl PartialEq for Detail {
+    fn eq(&self, other: &Detail) -> bool {
+        self.shared() == other.shared()
+    }
+}
+
+impl Eq for Detail {}
 
 impl Error {
     /// An error of a class, with a text that says what failed and what to do about it.
     pub fn new(class: ErrorClass, text: impl Into<String>) -> Error {
-        let detail =
-            Detail { class, text: text.into(), file: None, offset: None, rank: None, moved: 0 };
-        Error { detail: Box::new(detail) }
+        let text = text.into();
+        let (file, offset, rank, moved, source) = (None, None, None, 0, None);
+        Error { detail: Box::new(Detail { class, text, file, offset, rank, moved, source }) }
     }
 
     /// The error of a failed system call; `operation` says what was attempted.
     pub fn from_errno(operation: &str, errno: i32) -> Error {
         let reason = std::io::Error::from_raw_os_error(errno);
-        Error::new(ErrorClass::from_errno(errno), format!("{operation}: {reason}"))
+        let text = format!("{operation}: {reason}");
+        let mut error = Error::new(ErrorClass::from_errno(errno), text);
+        error.detail.source = Some(Arc::new(reason));
+        error
     }
 
     /// The error of a failed operation of the standard library.
@@ -262,7 +283,13 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    /// The system's error, where this one came from it on this rank.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source = self.detail.source.as_deref()?;
+        Some(source)
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -281,6 +308,15 @@ mod tests {
         assert_eq!(ErrorClass::from_errno(libc::ENOSPC), ErrorClass::NoSpace);
         assert_eq!(ErrorClass::from_errno(libc::EDQUOT), ErrorClass::Quota);
         assert_eq!(ErrorClass::from_errno(libc::EIO), ErrorClass::Io);
+    }
+
+    #[test]
+    fn the_error_of_the_system_is_the_source() {
+        use std::error::Error as _;
+        let error = Error::from_errno("write", libc::ENOSPC);
+        let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+        assert_eq!(source.and_then(std::io::Error::raw_os_error), Some(libc::ENOSPC));
+        assert!(Error::new(ErrorClass::Arg, "wrong").source().is_none());
     }
 
     #[test]

@@ -34,6 +34,9 @@
 //! });
 //! ```
 
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!("pario runs on 64-bit Linux: it relies on its system calls and on 64-bit lengths");
+
 pub mod access;
 pub mod comm;
 pub mod datatype;

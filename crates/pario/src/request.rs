@@ -10,6 +10,7 @@ use crate::view::CompiledView;
 ///
 /// Every read and write takes one; a plain number is [`Position::At`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Position {
     /// At a position in the view, counted in etypes; no pointer moves.
     At(u64),

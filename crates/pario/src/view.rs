@@ -1,12 +1,13 @@
 //! Views: what one rank sees of a file (MPI-4.1, section 14.3).
 
-use crate::datatype::Datatype;
 use crate::datatype::layout::Layout;
 use crate::datatype::signature::Form;
+use crate::datatype::{Datatype, Elementary, Order};
 use crate::error::{Error, ErrorClass, Result};
 
 /// How values are represented in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Representation {
     /// As in memory.
     #[default]
@@ -82,6 +83,28 @@ impl View {
     /// The whole file as bytes: the view of a file that has just been opened.
     pub fn bytes() -> View {
         View::new(0, &Datatype::byte(), &Datatype::byte())
+    }
+
+    /// The view of a rank that has a part of a global array, whose elements lie in the file in the
+    /// order of their indices, the last one fastest.
+    ///
+    /// ```
+    /// use pario::View;
+    /// // Rows 10 to 19 and columns 0 to 49 of an array of 100 x 200 numbers.
+    /// let view = View::subarray::<f64>(&[100, 200], &[10, 50], &[10, 0])?;
+    /// # Ok::<(), pario::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Datatype::subarray`].
+    pub fn subarray<T: Elementary>(
+        sizes: &[u64],
+        subsizes: &[u64],
+        starts: &[u64],
+    ) -> Result<View> {
+        let element = Datatype::of::<T>();
+        let filetype = Datatype::subarray(sizes, subsizes, starts, Order::C, &element)?;
+        Ok(View::new(0, &element, &filetype))
     }
 
     /// The same view in another representation.

@@ -511,18 +511,18 @@ fn one_bad_argument_in_a_collective_reaches_all_ranks() {
     });
     refuse(3, both, (ErrorClass::Count, "outside the buffer"), |file, rank| {
         let count = if rank == 2 { 5 } else { 1 };
-        let data = Typed { bytes: vec![1; 65], origin: 0, count, datatype: far.clone() };
+        let data = Typed { values: vec![1u8; 65], origin: 0, count, datatype: far.clone() };
         file.iwrite_all(0, data).wait().0.map(drop)
     });
     // The pointers of the ranks without an error stay, too.
     refuse(3, both, (ErrorClass::Count, "outside the buffer"), |file, rank| {
         let count = if rank == 2 { 5 } else { 1 };
-        let data = Typed { bytes: vec![1; 65], origin: 0, count, datatype: far.clone() };
+        let data = Typed { values: vec![1u8; 65], origin: 0, count, datatype: far.clone() };
         file.iwrite_all(Position::Individual, data).wait().0.map(drop)
     });
     refuse(3, both, (ErrorClass::Count, "outside the buffer"), |file, rank| {
         let count = if rank == 2 { 5 } else { 1 };
-        let data = Typed { bytes: vec![1; 65], origin: 0, count, datatype: far.clone() };
+        let data = Typed { values: vec![1u8; 65], origin: 0, count, datatype: far.clone() };
         file.iwrite_all(Position::Shared, data).wait().0.map(drop)
     });
 }
@@ -531,16 +531,19 @@ fn one_bad_argument_in_a_collective_reaches_all_ranks() {
 fn a_datatype_outside_the_slice_is_refused_before_the_call() {
     let ints = Datatype::vector(3, 1, 2, &Datatype::of::<i32>()).expect("a datatype");
     let class = |error: Error| error.class();
-    assert_eq!(Source::typed(&[0; 19], 0, 1, &ints).map_err(class).err(), Some(ErrorClass::Count));
     assert_eq!(
-        Target::typed(&mut [0; 20], 1, 1, &ints).map_err(class).err(),
+        Source::typed(&[0u8; 19], 0, 1, &ints).map_err(class).err(),
+        Some(ErrorClass::Count)
+    );
+    assert_eq!(
+        Target::typed(&mut [0u8; 20], 1, 1, &ints).map_err(class).err(),
         Some(ErrorClass::Count)
     );
     for count in [u64::MAX, u64::MAX / 20, 1 << 62] {
-        let error = Source::typed(&[0; 20], 0, count, &ints).map_err(class).err();
+        let error = Source::typed(&[0u8; 20], 0, count, &ints).map_err(class).err();
         assert!(matches!(error, Some(ErrorClass::Type | ErrorClass::Count)), "{error:?}");
     }
-    let error = Source::typed(&[0; 20], usize::MAX, 1, &ints).map_err(class).err();
+    let error = Source::typed(&[0u8; 20], usize::MAX, 1, &ints).map_err(class).err();
     assert_eq!(error, Some(ErrorClass::Count));
 }
 

@@ -56,8 +56,9 @@ struct LimitedFile {
 #[deny(clippy::missing_trait_methods)]
 impl Storage for LimitedFile {
     fn capabilities(&self) -> Capabilities {
-        let inner = self.inner.capabilities();
-        Capabilities { range_locks: self.device != Device::WithoutLocks, ..inner }
+        let mut capabilities = self.inner.capabilities();
+        capabilities.range_locks = self.device != Device::WithoutLocks;
+        capabilities
     }
 
     fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {

@@ -35,7 +35,7 @@ impl Memorized {
             None => Memorized::Plain(bytes),
             Some(memory) => {
                 let datatype = memory.build().map_err(|error| error.to_string())?;
-                Memorized::Typed(Typed { bytes, origin, count: piece.count, datatype })
+                Memorized::Typed(Typed { values: bytes, origin, count: piece.count, datatype })
             }
         })
     }
@@ -43,7 +43,7 @@ impl Memorized {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Memorized::Plain(bytes) => bytes,
-            Memorized::Typed(typed) => &typed.bytes,
+            Memorized::Typed(typed) => &typed.values,
         }
     }
 }

@@ -12,6 +12,8 @@
 //! 3. Windows that the ranks of a node have in common: see `common`.
 #![allow(unsafe_code)]
 
+#[cfg(feature = "ndarray")]
+mod array;
 mod common;
 mod remote;
 mod turns;
@@ -303,39 +305,60 @@ fn plain<T: Elementary>(span: Span, len: usize) -> Buffer {
     Buffer { span, layout, signature: Signature::element(T::ELEMENT).repeated(wide(len)) }
 }
 
-/// The span of a slice in which index `origin` is offset 0.
-fn span_at(span: &Span, origin: usize) -> Span {
-    span.based_at(-wide(origin).cast_signed())
+/// The span of a slice in which the element of index `origin` is offset 0.
+fn span_at<T: Elementary>(span: &Span, origin: usize) -> Result<Span> {
+    let bytes = wide(origin).checked_mul(T::ELEMENT.size());
+    let bytes = bytes.and_then(|bytes| i64::try_from(bytes).ok()).ok_or_else(|| {
+        let text = format!("origin {origin} is far outside any buffer");
+        Error::new(ErrorClass::Count, text)
+    })?;
+    Ok(span.based_at(-bytes))
 }
 
 impl<'a> Source<'a> {
-    /// `count` values of a datatype in `bytes`; offset 0 of the datatype is byte `origin`.
+    /// `count` values of a datatype in a slice; offset 0 of the datatype is `slice[origin]`.
+    ///
+    /// ```
+    /// # fn run() -> pario::Result<()> {
+    /// use pario::{Datatype, File, Order, Solo, Source};
+    /// // A field of 6 x 6 numbers with a halo of one on each side; its 4 x 4 numbers are written.
+    /// let field = vec![1.5f64; 36];
+    /// let number = Datatype::of::<f64>();
+    /// let inner = Datatype::subarray(&[6, 6], &[4, 4], &[1, 1], Order::C, &number)?;
+    /// let comm = Solo::new();
+    /// let file = File::options().write(true).create(true).open(&*comm, "memory:field")?;
+    /// assert_eq!(file.write(0, Source::typed(&field, 0, 1, &inner)?)?.count::<f64>(), 16);
+    /// # file.close()
+    /// # }
+    /// # run().unwrap();
+    /// ```
     ///
     /// # Errors
-    /// `Count` if a value lies outside `bytes`, `Type` if sizes overflow.
-    pub fn typed(
-        bytes: &'a [u8],
+    /// `Count` if a value lies outside the slice, `Type` if sizes overflow.
+    pub fn typed<T: Elementary>(
+        slice: &'a [T],
         origin: usize,
         count: u64,
         datatype: &Datatype,
     ) -> Result<Source<'a>> {
-        let span = span_at(&Span::of(bytes), origin);
+        let span = span_at::<T>(&Span::of(bytemuck::cast_slice(slice)), origin)?;
         Ok(Source { buffer: Buffer::new(span, count, datatype)?, lifetime: PhantomData })
     }
 }
 
 impl<'a> Target<'a> {
-    /// `count` values of a datatype in `bytes`; offset 0 of the datatype is byte `origin`.
+    /// `count` values of a datatype in a slice; offset 0 of the datatype is `slice[origin]`.
+    /// See [`Source::typed`] for an example.
     ///
     /// # Errors
-    /// `Count` if a value lies outside `bytes`, `Type` if sizes overflow.
-    pub fn typed(
-        bytes: &'a mut [u8],
+    /// `Count` if a value lies outside the slice, `Type` if sizes overflow.
+    pub fn typed<T: Elementary>(
+        slice: &'a mut [T],
         origin: usize,
         count: u64,
         datatype: &Datatype,
     ) -> Result<Target<'a>> {
-        let span = span_at(&Span::of_mut(bytes), origin);
+        let span = span_at::<T>(&Span::of_mut(bytemuck::cast_slice_mut(slice)), origin)?;
         Ok(Target { buffer: Buffer::new(span, count, datatype)?, lifetime: PhantomData })
     }
 }
@@ -443,11 +466,11 @@ impl<T: Elementary> OwnedBuffer for Vec<T> {
     }
 }
 
-/// Bytes with a datatype, for non-blocking calls.
+/// Memory with a datatype, for non-blocking calls; see [`Source::typed`].
 #[derive(Clone, Debug)]
-pub struct Typed {
+pub struct Typed<T = u8> {
     /// The memory.
-    pub bytes: Vec<u8>,
+    pub values: Vec<T>,
     /// Index of the datatype's offset 0.
     pub origin: usize,
     /// Number of values.
@@ -456,13 +479,13 @@ pub struct Typed {
     pub datatype: Datatype,
 }
 
-impl OwnedBuffer for Typed {
+impl<T: Elementary> OwnedBuffer for Typed<T> {
     fn source(&self) -> Result<Source<'_>> {
-        Source::typed(&self.bytes, self.origin, self.count, &self.datatype)
+        Source::typed(&self.values, self.origin, self.count, &self.datatype)
     }
 
     fn target(&mut self) -> Result<Target<'_>> {
-        Target::typed(&mut self.bytes, self.origin, self.count, &self.datatype)
+        Target::typed(&mut self.values, self.origin, self.count, &self.datatype)
     }
 }
 
@@ -473,12 +496,12 @@ mod tests {
     #[test]
     fn a_datatype_that_leaves_the_buffer_is_refused() {
         let ints = Datatype::vector(3, 1, 2, &Datatype::of::<i32>()).unwrap();
-        let error = Source::typed(&[0; 19], 0, 1, &ints).unwrap_err();
+        let error = Source::typed(&[0u8; 19], 0, 1, &ints).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Count);
-        assert!(Source::typed(&[0; 20], 0, 1, &ints).is_ok());
+        assert!(Source::typed(&[0u8; 20], 0, 1, &ints).is_ok());
         let before = Datatype::hindexed(&[1], &[-8], &Datatype::of::<i32>()).unwrap();
-        assert!(Source::typed(&[0; 20], 4, 1, &before).is_err());
-        assert!(Source::typed(&[0; 20], 8, 1, &before).is_ok());
+        assert!(Source::typed(&[0u8; 20], 4, 1, &before).is_err());
+        assert!(Source::typed(&[0u8; 20], 8, 1, &before).is_ok());
     }
 
     #[test]

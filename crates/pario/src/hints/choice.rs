@@ -98,6 +98,7 @@ impl FromStr for Strategy {
 /// # Ok::<(), pario::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Switch {
     /// pario decides.
     #[default]

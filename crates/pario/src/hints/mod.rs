@@ -43,6 +43,7 @@ use keys::Meaning;
 ///
 /// Sizes are `u64` because plans compare them with lengths in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Hints {
     /// Memory that an aggregator fills in one round (`cb_buffer_size`).
     pub collective_buffer_bytes: u64,

@@ -8,6 +8,7 @@ use super::{Hints, keys};
 
 /// Where a value comes from, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum HintOrigin {
     /// Nobody gave a value.
     Default,
@@ -32,6 +33,7 @@ impl fmt::Display for HintOrigin {
 
 /// A hint in effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EffectiveHint {
     /// The key, as a program gives it.
     pub name: &'static str,
@@ -43,6 +45,7 @@ pub struct EffectiveHint {
 
 /// A hint without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IgnoredHint {
     /// The key, or the variable that could not be used.
     pub name: String,
@@ -65,6 +68,7 @@ pub struct IgnoredHint {
 /// assert_eq!(report.ignored[0].reason, "unknown hint; did you mean cb_nodes?");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HintReport {
     /// The values in effect. A hint whose value is left to pario is not among them.
     pub effective: Vec<EffectiveHint>,

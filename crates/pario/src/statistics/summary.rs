@@ -24,6 +24,7 @@ const INDENT: usize = 14;
 /// # Ok::<(), pario::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Summary {
     pub(crate) name: String,
     pub(crate) ranks: u32,

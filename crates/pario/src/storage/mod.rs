@@ -80,6 +80,7 @@ pub trait Driver: Send + Sync {
 
 /// What an open file can do beyond the required calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Capabilities {
     /// [`Storage::try_lock`] excludes other opens of the same file.
     pub range_locks: bool,
@@ -87,6 +88,13 @@ pub struct Capabilities {
     pub block_bytes: u64,
     /// The bytes are in memory and nowhere else: small accesses wait for no device.
     pub in_memory: bool,
+}
+
+impl Default for Capabilities {
+    /// The least that a file can do; a driver sets what it can do beyond that.
+    fn default() -> Capabilities {
+        Capabilities { range_locks: false, block_bytes: 4096, in_memory: false }
+    }
 }
 
 /// One open file.

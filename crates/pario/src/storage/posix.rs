@@ -30,7 +30,15 @@ use super::{
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::narrow;
 
+#[cfg(feature = "io-uring")]
 mod at_once;
+#[cfg(not(feature = "io-uring"))]
+mod at_once {
+    //! Without io_uring pieces are read one by one.
+    pub(super) fn read(_: &std::fs::File, _: &mut [(u64, &mut [u8])]) -> Vec<bool> {
+        Vec::new()
+    }
+}
 mod ofd;
 
 /// The most pieces that Linux takes in one vectored call (`UIO_MAXIOV`).

@@ -65,6 +65,7 @@ impl Operation {
 
 /// One event of a [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct TraceEvent {
     /// What happened.
     pub operation: Operation,
