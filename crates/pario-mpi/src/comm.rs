@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use pario::comm::{CommonMemory, GateLine, Message, ProcessMemory, Tag, Task};
+use pario::comm::{CommonMemory, GateLine, Message, ProcessMemory, Tag, Task, is_oversubscribed};
 use pario::{Communicator, Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
@@ -52,6 +52,9 @@ pub struct MpiCommunicator {
     rank: u32,
     size: u32,
     nodes: Vec<u32>,
+    /// Cores of each node.
+    cores: Vec<u32>,
+    oversubscribes_one_node: bool,
     /// On how many nodes a test pretends to be.
     pretended_nodes: Option<u32>,
     counter: Option<Counter>,
@@ -179,6 +182,8 @@ impl MpiCommunicator {
             rank: number(rank),
             size: number(size),
             nodes: vec![0; number(size) as usize],
+            cores: vec![1],
+            oversubscribes_one_node: false,
             pretended_nodes: None,
             counter: None,
             traffic: None,
@@ -211,9 +216,13 @@ impl MpiCommunicator {
         let pretended = pretended_nodes
             .map(|nodes| u64::from(self.rank / self.size.div_ceil(nodes.clamp(1, self.size))));
         let node = node::meet(mpi, (self.rank, self.size), pretended, &duplicate)?;
-        let neighbours =
-            node.numbers.iter().filter(|&&one| one == node.numbers[self.rank as usize]);
-        wait::note_neighbours(neighbours.count());
+        let own = node.numbers[self.rank as usize];
+        let (neighbours, cores) =
+            (node.numbers.iter().filter(|&&one| one == own).count(), node.cores[own as usize]);
+        wait::note_neighbours(neighbours, cores);
+        duplicate.oversubscribes_one_node =
+            node.cores.len() == 1 && is_oversubscribed(neighbours, cores);
+        duplicate.cores = node.cores;
         duplicate.counter = Some(Counter::new(mpi, comm, self.size, node.lines)?);
         duplicate.traffic = node.traffic;
         duplicate.nodes = node.numbers;
@@ -273,6 +282,10 @@ impl Communicator for MpiCommunicator {
         self.nodes[rank as usize]
     }
 
+    fn cores(&self, node: u32) -> u32 {
+        self.cores[node as usize]
+    }
+
     fn shares_memory(&self, rank: u32) -> bool {
         rank == self.rank
     }
@@ -316,8 +329,8 @@ impl Communicator for MpiCommunicator {
         self.counter.as_ref()?.gate()
     }
 
-    fn is_crowded(&self) -> bool {
-        self.nodes.iter().all(|&node| node == 0) && self.nodes.len() > wait::cores()
+    fn oversubscribes_one_node(&self) -> bool {
+        self.oversubscribes_one_node
     }
 
     fn common_memory(&self) -> Option<&CommonMemory> {

@@ -17,10 +17,12 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
+
+use pario::comm::is_oversubscribed;
 
 use crate::binding::Mpi;
 use crate::messages::StatusRoom;
@@ -53,8 +55,8 @@ const MOMENT: Duration = Duration::from_micros(20);
 
 /// Communicators of this process with messages that come by MPI.
 static BY_MPI: AtomicUsize = AtomicUsize::new(0);
-/// Most ranks of a communicator on this node.
-static NEIGHBOURS: AtomicUsize = AtomicUsize::new(0);
+/// Whether the ranks of a communicator oversubscribe this node.
+static OVERSUBSCRIBED: AtomicBool = AtomicBool::new(false);
 
 /// While it lives, waiting means asking MPI.
 pub(crate) struct ByMpi(());
@@ -72,25 +74,16 @@ impl Drop for ByMpi {
     }
 }
 
-/// Remembers how many ranks of a communicator run on this node.
-pub(crate) fn note_neighbours(ranks: usize) {
-    NEIGHBOURS.fetch_max(ranks, Ordering::Relaxed);
+/// Remembers how many ranks of a communicator run on this node, and how many cores they have.
+pub(crate) fn note_neighbours(ranks: usize, cores: u32) {
+    if is_oversubscribed(ranks, cores) {
+        OVERSUBSCRIBED.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Whether each rank of this node has a core of its own.
 fn has_own_core() -> bool {
-    NEIGHBOURS.load(Ordering::Relaxed) <= cores()
-}
-
-/// Processors of this node.
-pub(crate) fn cores() -> usize {
-    static CORES: OnceLock<usize> = OnceLock::new();
-    *CORES.get_or_init(|| {
-        // SAFETY: asks for a number. Those of this process only may be fewer: a launcher binds
-        // each rank to a core of its own.
-        let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-        usize::try_from(online).unwrap_or(1)
-    })
+    !OVERSUBSCRIBED.load(Ordering::Relaxed)
 }
 
 /// Wakes this process.

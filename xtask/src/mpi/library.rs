@@ -19,6 +19,13 @@ enum Launcher {
     OpenMpi,
 }
 
+/// Whether a launcher binds each rank to a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binding {
+    None,
+    Core,
+}
+
 /// An MPI library that is here.
 #[derive(Clone)]
 pub(super) struct Mpi {
@@ -36,6 +43,7 @@ pub(super) struct Mpi {
     libraries: Option<PathBuf>,
     launcher: Launcher,
     extra_args: &'static str,
+    binding: Option<Binding>,
     env: &'static [(&'static str, &'static str)],
 }
 
@@ -52,10 +60,10 @@ pub(super) struct Start {
 const AS_ROOT: &[(&str, &str)] =
     &[("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
 
-const OPENMPI_5: &str = "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 \
+const OPENMPI_5: &str = "--oversubscribe --mca mpi_yield_when_idle 1 \
     --mca pml ob1 --mca btl self,sm --mca osc ^ucx";
 
-const OPENMPI_4: &str = "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 \
+const OPENMPI_4: &str = "--oversubscribe --mca mpi_yield_when_idle 1 \
     --mca pml ob1 --mca btl self,vader --mca osc ^ucx";
 
 /// MPICH from PyPI, in a virtual environment: with its own ABI and with that of the standard.
@@ -110,6 +118,7 @@ fn in_environment(environment: &Path, launcher: Launcher) -> Mpi {
         libraries: Some(environment.join("lib")),
         launcher,
         extra_args: "",
+        binding: None,
         env: &[],
     }
 }
@@ -131,11 +140,27 @@ fn debian(suffix: &str, launcher: Launcher) -> Option<Mpi> {
         libraries: None,
         launcher,
         extra_args: "",
+        binding: None,
         env: &[],
     })
 }
 
 impl Mpi {
+    /// The same with ranks that are bound, or not.
+    pub(super) fn bound(&self, binding: Binding) -> Mpi {
+        Mpi { binding: Some(binding), ..self.clone() }
+    }
+
+    /// Open MPI binds ranks unless it is told not to, and then refuses more ranks than cores.
+    fn binding_args(&self) -> Option<[&'static str; 2]> {
+        match (self.launcher, self.binding) {
+            (Launcher::OpenMpi, None | Some(Binding::None)) => Some(["--bind-to", "none"]),
+            (Launcher::OpenMpi, Some(Binding::Core)) => Some(["--bind-to", "core"]),
+            (Launcher::Hydra, Some(Binding::Core)) => Some(["-bind-to", "core"]),
+            (Launcher::Hydra, None | Some(Binding::None)) => None,
+        }
+    }
+
     /// Where its library is, if the loader does not know.
     pub(super) fn library_path(&self) -> Option<&Path> {
         self.libraries.as_deref()
@@ -168,6 +193,7 @@ impl Mpi {
     pub(super) fn command(&self, start: &Start) -> Command {
         let mut command = Command::new(&self.mpiexec);
         command.args(self.extra_args.split_whitespace()).envs(self.env.iter().copied());
+        command.args(self.binding_args().into_iter().flatten());
         let mut env = start.env.clone();
         if let Some(path) = &self.libraries {
             env.push(("LD_LIBRARY_PATH".to_owned(), path.into()));
@@ -216,5 +242,14 @@ mod tests {
         let expected =
             "-x A=1 -x LD_LIBRARY_PATH=/e/lib -x LD_PRELOAD=/p.so:/q.so -n 3 ./program x";
         assert!(words(&openmpi_5(Path::new("/e"))).ends_with(expected));
+    }
+
+    #[test]
+    fn ranks_are_bound_only_where_that_is_wanted() {
+        let ([mpich, _], open) = (mpich_5(Path::new("/e")), openmpi_5(Path::new("/e")));
+        assert!(!words(&mpich).contains("-bind-to"));
+        assert!(words(&open).contains("--bind-to none "));
+        assert!(words(&mpich.bound(Binding::Core)).starts_with("-bind-to core "));
+        assert!(words(&open.bound(Binding::Core)).contains("--bind-to core "));
     }
 }

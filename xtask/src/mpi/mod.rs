@@ -13,6 +13,7 @@
 //! | `clients`, `verdict` | build and run the client programs; what makes a run good |
 //! | `launch`, `traces` | one run with a time limit; what it left behind |
 //! | `run` | `pario run` on each MPI, also when a program does not come to its end |
+//! | `bound` | ranks that are bound to cores have as many aggregators as others |
 //! | `programs` | programs in Rust |
 //! | `mpi4py` | the tests of mpi4py that touch files |
 //! | `peers` | pario beside the libraries' own MPI-IO, measured |
@@ -25,6 +26,7 @@ use std::sync::OnceLock;
 
 use clap::Args;
 
+mod bound;
 mod clients;
 mod constants;
 mod debian;
@@ -49,8 +51,17 @@ pub(crate) use peers::run as peers;
 use report::Report;
 
 /// What runs besides the client programs.
-const NAMES: [&str; 8] =
-    ["mpi4py", "constants", run::NAME, "conformance", "interleaved", "bench", "rsmpi", peers::NAME];
+const NAMES: [&str; 9] = [
+    "mpi4py",
+    "constants",
+    run::NAME,
+    bound::NAME,
+    "conformance",
+    "interleaved",
+    "bench",
+    "rsmpi",
+    peers::NAME,
+];
 
 /// Which client programs run.
 #[derive(Args, Default)]
@@ -58,8 +69,8 @@ pub(crate) struct MpiTestArguments {
     /// Only with this MPI, for example mpich5.
     #[arg(long, value_name = "NAME")]
     pub(crate) mpi: Option<String>,
-    /// Only client programs whose name contains this; `mpi4py`, `constants`, `run`, `conformance`,
-    /// `interleaved`, `bench`, `rsmpi` and `peers` are names, too.
+    /// Only client programs whose name contains this; `mpi4py`, `constants`, `run`, `bound`,
+    /// `conformance`, `interleaved`, `bench`, `rsmpi` and `peers` are names, too.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) only: Option<String>,
     /// The drop-in library [default: build it].
@@ -158,6 +169,9 @@ pub(crate) fn test_and_tell(
     clients::run_all(&places, &found, library.as_deref(), arguments, &mut report)?;
     if arguments.wants(run::NAME) && library.is_some() {
         run::run_all(&places, &found, &mut report)?;
+    }
+    if let Some(library) = library.as_deref().filter(|_| arguments.wants(bound::NAME)) {
+        bound::run_all(&places, &found, library, &mut report)?;
     }
     programs::run_all(&places, &found, arguments, skipped, &mut report)?;
     if arguments.wants(peers::NAME) {

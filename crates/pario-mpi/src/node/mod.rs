@@ -17,7 +17,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, Once};
 
 use pario::Result;
-use pario::comm::ProcessMemory;
+use pario::comm::{Affinity, ProcessMemory};
 
 pub(crate) mod bell;
 mod frame;
@@ -63,6 +63,8 @@ pub(crate) trait Gather {
 pub(crate) struct Node {
     /// The node of each rank.
     pub(crate) numbers: Vec<u32>,
+    /// Cores of each node.
+    pub(crate) cores: Vec<u32>,
     /// Where all ranks are on one node.
     pub(crate) lines: Option<Arc<Segment>>,
     pub(crate) traffic: Option<Arc<Traffic>>,
@@ -83,7 +85,9 @@ pub(crate) fn meet(
     let wanted = NodeMemory::of_level(places.iter().map(Place::level).min());
     let numbers = nodes(&places);
     let one_node = numbers.iter().all(|&node| node == 0);
-    let mut node = Node { numbers, lines: None, traffic: None };
+    let affinities: Vec<Affinity> = places.iter().map(|place| place.affinity).collect();
+    let cores = Affinity::cores_of_nodes(&numbers, &affinities);
+    let mut node = Node { numbers, cores, lines: None, traffic: None };
     if size == 1 || wanted == NodeMemory::None && !one_node {
         return Ok(node);
     }

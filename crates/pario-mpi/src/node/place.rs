@@ -6,6 +6,8 @@ use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pario::comm::Affinity;
+
 use super::bell;
 use crate::environment::NodeMemory;
 
@@ -24,6 +26,8 @@ pub(crate) struct Place {
     pub(super) segment: i32,
     pub(super) bell: i32,
     pub(super) memory: u32,
+    /// The cores that it may use.
+    pub(crate) affinity: Affinity,
 }
 
 impl Place {
@@ -38,6 +42,7 @@ impl Place {
             segment: segment.map_or(-1, File::as_raw_fd),
             bell: bell::descriptor(),
             memory: u32::from(memory.level()),
+            affinity: Affinity::of_this_thread(),
         }
     }
 

@@ -126,13 +126,15 @@ async fn numbers_agree(this: &Rank) {
         let near = comm.node(rank) == comm.node(this.rank());
         assert!(near || !comm.shares_memory(rank), "memory is shared on one node only");
     }
-    let own: Vec<u8> =
-        [this.rank(), size].iter().chain(&nodes).flat_map(|number| number.to_le_bytes()).collect();
+    let cores: Vec<u32> = used.iter().map(|node| comm.cores(*node)).collect();
+    assert!(!cores.contains(&0), "every node has a core");
+    let numbers = [this.rank(), size].into_iter().chain(nodes.iter().copied()).chain(cores);
+    let own: Vec<u8> = numbers.flat_map(u32::to_le_bytes).collect();
     let all = must("all_gather", all_gather(&**comm, 0, own.clone()).await);
     assert_eq!(all.len(), nodes.len(), "as many ranks as the size says");
     for (rank, one) in (0..).zip(&all) {
         assert_eq!(one[..4], u32::to_le_bytes(rank), "every rank has its own number");
-        assert_eq!(one[4..], own[4..], "all ranks know the same size and nodes");
+        assert_eq!(one[4..], own[4..], "all ranks know the same size, nodes and cores");
     }
 }
 

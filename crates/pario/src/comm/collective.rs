@@ -4,7 +4,7 @@
 //! Failures are those of the communicator.
 //!
 //! Cost: `all_gather` takes ceil(log2 P) steps of one message each; a rank sends and receives
-//! every contribution once. Where ranks are more than processors, rank 0 receives P - 1 messages,
+//! every contribution once. Where ranks oversubscribe their node, rank 0 receives P - 1 messages,
 //! and a tree takes the answer to all: each rank waits once, and whoever is woken wakes others
 //! before it does anything else. (If rank 0 woke all, the first one might take its processor, and
 //! let the others sleep.)
@@ -34,7 +34,7 @@ pub async fn all_gather(
     call: u64,
     own: Vec<u8>,
 ) -> Result<Vec<Vec<u8>>> {
-    match communicator.is_crowded() {
+    match communicator.oversubscribes_one_node() {
         true => through_one(communicator, call, own).await,
         false => disseminate(communicator, call, own).await,
     }

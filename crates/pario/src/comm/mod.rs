@@ -22,6 +22,7 @@ use crate::error::Result;
 pub(crate) mod board;
 pub mod collective;
 mod common_memory;
+mod cores;
 mod gate;
 mod process_memory;
 mod simulated;
@@ -30,6 +31,7 @@ mod threads;
 mod watched;
 
 pub use common_memory::{CommonMemory, Keeper};
+pub use cores::{Affinity, is_oversubscribed};
 pub use gate::GateLine;
 pub(crate) use gate::{Gate, Pass};
 pub use process_memory::{ProcessMemory, RUNS_MAX, RemoteRun};
@@ -96,6 +98,10 @@ pub trait Communicator: Send + Sync {
     /// The node on which a rank runs; nodes are numbered from 0 without gaps.
     fn node(&self, rank: u32) -> u32;
 
+    /// Cores of a node that the ranks there may use, at least one; the same on all ranks. A rank
+    /// that a launcher has bound to a core does not speak for its node: see [`Affinity`].
+    fn cores(&self, node: u32) -> u32;
+
     /// Whether `rank` lives in the same address space.
     fn shares_memory(&self, rank: u32) -> bool;
 
@@ -156,9 +162,10 @@ pub trait Communicator: Send + Sync {
         let _ = rank;
     }
 
-    /// Whether the ranks, all of one node, are more than its processors; the same on all ranks.
-    /// Then it matters how often each of them has to wait, more than how many messages one sends.
-    fn is_crowded(&self) -> bool {
+    /// Whether all ranks are of one node and oversubscribe it ([`is_oversubscribed`]); the same on
+    /// all ranks. Then it matters how often each of them has to wait, more than how many messages
+    /// one sends.
+    fn oversubscribes_one_node(&self) -> bool {
         false
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::collective::{index, rank_of};
-use super::{Communicator, GateLine, Message, Tag, Task};
+use super::{Communicator, GateLine, Message, Tag, Task, cores};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 
@@ -204,6 +204,10 @@ impl Communicator for Rank {
 
     fn node(&self, _rank: u32) -> u32 {
         0
+    }
+
+    fn cores(&self, _node: u32) -> u32 {
+        cores::own()
     }
 
     fn shares_memory(&self, rank: u32) -> bool {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use super::threads::{Progress, park_until_done};
-use super::{Communicator, Message, Tag, Task};
+use super::{Communicator, Message, Tag, Task, cores};
 use crate::error::{Error, ErrorClass, Result};
 
 /// A communicator of one rank.
@@ -43,6 +43,10 @@ impl Communicator for Solo {
 
     fn node(&self, _rank: u32) -> u32 {
         0
+    }
+
+    fn cores(&self, _node: u32) -> u32 {
+        cores::own()
     }
 
     fn shares_memory(&self, _rank: u32) -> bool {

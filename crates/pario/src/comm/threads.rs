@@ -22,6 +22,7 @@ use std::time::Duration;
 use super::collective::{index, rank_of};
 use super::common_memory::Line;
 use super::{CommonMemory, Communicator, GateLine, Message, ProcessMemory, Tag, Task};
+use super::{cores, is_oversubscribed};
 use crate::error::{Error, ErrorClass, Result};
 
 /// Starts ranks as threads.
@@ -123,7 +124,8 @@ impl Threads {
 /// What all ranks share.
 struct Group {
     nodes: Vec<u32>,
-    crowded: bool,
+    /// Cores of this process, and so of each node.
+    cores: u32,
     memory: Memory,
     common_bytes: usize,
     exchanges: Mutex<Exchanges>,
@@ -183,10 +185,10 @@ fn wake(watching: &Mutex<Option<Waker>>) {
 impl Group {
     fn new(threads: &Threads) -> Group {
         let per_node = threads.size.div_ceil(threads.nodes);
-        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let cores = cores::own();
         Group {
             nodes: (0..threads.size).map(|rank| rank / per_node).collect(),
-            crowded: threads.nodes == 1 && index(threads.size) > cores,
+            cores,
             memory: threads.memory,
             common_bytes: threads.common_bytes,
             exchanges: Mutex::default(),
@@ -301,6 +303,10 @@ impl Communicator for Rank {
         self.group.nodes[index(rank)]
     }
 
+    fn cores(&self, _node: u32) -> u32 {
+        self.group.cores
+    }
+
     fn shares_memory(&self, rank: u32) -> bool {
         rank == self.rank
             || self.group.memory == Memory::Shared && self.node(rank) == self.node(self.rank)
@@ -369,8 +375,9 @@ impl Communicator for Rank {
         Some(&self.exchange.gate)
     }
 
-    fn is_crowded(&self) -> bool {
-        self.group.crowded
+    fn oversubscribes_one_node(&self) -> bool {
+        let one_node = self.group.nodes.last() == Some(&0);
+        one_node && is_oversubscribed(self.group.nodes.len(), self.group.cores)
     }
 
     fn common_memory(&self) -> Option<&CommonMemory> {

@@ -117,6 +117,10 @@ impl Communicator for Watched {
         self.inner.node(rank)
     }
 
+    fn cores(&self, node: u32) -> u32 {
+        self.inner.cores(node)
+    }
+
     fn shares_memory(&self, rank: u32) -> bool {
         self.inner.shares_memory(rank)
     }
@@ -148,8 +152,8 @@ impl Communicator for Watched {
         self.inner.gate()
     }
 
-    fn is_crowded(&self) -> bool {
-        self.inner.is_crowded()
+    fn oversubscribes_one_node(&self) -> bool {
+        self.inner.oversubscribes_one_node()
     }
 
     fn common_memory(&self) -> Option<&CommonMemory> {

@@ -103,7 +103,7 @@ const MUCH_BYTES: u64 = 4 << 20;
 pub(super) fn works_much(job: &Job<'_>, shuffled: &Shuffled, bytes: u64) -> bool {
     let ranks = job.communicator.size();
     let total: u64 = shuffled.domains().iter().map(|one| one.file.end - one.file.start).sum();
-    shuffled.processors() < ranks && bytes > total / u64::from(ranks) + MUCH_BYTES
+    shuffled.is_oversubscribed() && bytes > total / u64::from(ranks) + MUCH_BYTES
 }
 
 /// How often, and how long, a rank waits for those that have worked more than it.

@@ -558,7 +558,6 @@ async fn gather_facts(
     mode: AccessMode,
 ) -> Result<FileFacts> {
     let capabilities = opened.storage.capabilities();
-    let cores = std::thread::available_parallelism().map_or(1, |cores| wide(cores.get()));
     let all = |reaches: &dyn Fn(u32) -> bool| (0..communicator.size()).all(reaches);
     let processes = communicator.process_memory();
     let memory = match processes {
@@ -572,7 +571,6 @@ async fn gather_facts(
         common.map_or(0, |memory| wide(memory.window_bytes())),
         capabilities.block_bytes,
         u64::from(capabilities.in_memory),
-        cores,
         u64::from(capabilities.range_locks),
         u64::from(opened.readable),
         u64::from(memory == Memory::Shared),
@@ -580,26 +578,24 @@ async fn gather_facts(
     ] {
         writer.unsigned(fact);
     }
+    let nodes: Vec<u32> = (0..communicator.size()).map(|rank| communicator.node(rank)).collect();
+    let node_count = nodes.iter().max().map_or(0, |last| last + 1);
     let mut facts = FileFacts {
-        nodes: (0..communicator.size()).map(|rank| communicator.node(rank)).collect(),
+        nodes,
         memory: Memory::Shared,
         common_bytes: u64::MAX,
-        cores: 1,
+        cores: (0..node_count).map(|node| communicator.cores(node)).collect(),
         block_bytes: 1,
         in_memory: true,
         range_locks: true,
         readable: true,
         unique_open: mode.unique_open,
     };
-    for (rank, wire) in all_gather(communicator, 0, writer.bytes).await?.iter().enumerate() {
-        let mut reader = Reader::new(wire);
+    for wire in all_gather(communicator, 0, writer.bytes).await? {
+        let mut reader = Reader::new(&wire);
         facts.common_bytes = facts.common_bytes.min(reader.unsigned()?);
         facts.block_bytes = facts.block_bytes.max(reader.unsigned()?);
         facts.in_memory &= reader.unsigned()? != 0;
-        let cores = reader.unsigned()?;
-        if rank == 0 {
-            facts.cores = u32::try_from(cores).unwrap_or(u32::MAX);
-        }
         facts.range_locks &= reader.unsigned()? != 0;
         facts.readable &= reader.unsigned()? != 0;
         let memory = match (reader.unsigned()? != 0, reader.unsigned()? != 0) {

@@ -18,6 +18,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::comm::collective::{index, rank_of};
+use crate::comm::is_oversubscribed;
 use crate::hints::{Hints, Strategy, Switch};
 
 pub(crate) mod butterfly;
@@ -72,8 +74,8 @@ pub(crate) struct FileFacts {
     pub(crate) memory: Memory,
     /// Bytes for windows in memory that all ranks have in common; none if there is no such memory.
     pub(crate) common_bytes: u64,
-    /// Processors of a node.
-    pub(crate) cores: u32,
+    /// Cores of every node.
+    pub(crate) cores: Vec<u32>,
     /// Multiples of this are where storage accesses best begin and end.
     pub(crate) block_bytes: u64,
     /// Whether the file is in memory and nowhere else.
@@ -86,6 +88,22 @@ pub(crate) struct FileFacts {
     pub(crate) unique_open: bool,
 }
 
+impl FileFacts {
+    /// The ranks of every node, and its cores.
+    fn members(&self) -> impl Iterator<Item = (Vec<u32>, u32)> {
+        let mut members: Vec<Vec<u32>> = vec![Vec::new(); self.cores.len()];
+        for (rank, &node) in self.nodes.iter().enumerate() {
+            members[index(node)].push(rank_of(rank));
+        }
+        members.into_iter().zip(self.cores.iter().copied())
+    }
+
+    /// Whether a node is oversubscribed.
+    pub(crate) fn is_oversubscribed(&self) -> bool {
+        self.members().any(|(ranks, cores)| is_oversubscribed(ranks.len(), cores))
+    }
+}
+
 #[cfg(test)]
 impl FileFacts {
     /// Those of a file of ranks that are threads, as tests change them.
@@ -94,7 +112,7 @@ impl FileFacts {
             nodes: vec![0; ranks],
             memory: Memory::Shared,
             common_bytes: 0,
-            cores: 2,
+            cores: vec![2],
             block_bytes: 4096,
             in_memory: true,
             range_locks: true,

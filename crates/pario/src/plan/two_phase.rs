@@ -18,7 +18,7 @@ use super::{Direction, FileFacts, Memory, Phases, Planning};
 use crate::comm::board::{SLOTS_MAX, WINDOWS_MAX};
 use crate::comm::collective::{index, rank_of};
 use crate::hints::{Hints, Strategy, Switch};
-use crate::number::{narrow, wide};
+use crate::number::wide;
 
 /// More rounds than these are not planned.
 pub(super) const ROUNDS_MAX: u64 = 1 << 20;
@@ -46,8 +46,8 @@ const COMMON_WINDOW_BYTES: u64 = 1 << 20;
 /// processes on 2 cores, 100 MiB in pieces of 512 bytes, times Block I/O: with 16 windows reads
 /// 1.75 instead of 1.58, writes 1.30 instead of 1.43.)
 const READ_SLOTS_MAX: u64 = 8;
-/// Ranks for each processor of a crowded node.
-const CROWD: usize = 4;
+/// Ranks for each core of a node on which most of them sleep at any time.
+const MANY_PER_CORE: usize = 4;
 /// Window where every rank has one and bytes are copied in each phase: as above.
 const RELAYED_WINDOW_BYTES: u64 = 512 << 10;
 
@@ -75,8 +75,9 @@ pub(crate) struct Shuffled {
     /// Whether a rank's bytes lie one after the other there.
     packed: bool,
     servers: Servers,
-    /// Processors of a node.
+    /// Cores of all nodes.
     processors: u32,
+    oversubscribed: bool,
 }
 
 /// Who fetches and stores windows in common memory.
@@ -189,7 +190,8 @@ impl Shuffled {
             },
             packed: packs_common(planning),
             servers: servers(planning.hints),
-            processors: planning.file.cores,
+            processors: planning.file.cores.iter().copied().fold(0, u32::saturating_add),
+            oversubscribed: planning.file.is_oversubscribed(),
         };
         shuffled.count_rounds();
         let too_many = shuffled.slots > 0 && shuffled.windows_in_all() >= WINDOWS_MAX;
@@ -235,8 +237,14 @@ impl Shuffled {
         self.servers
     }
 
+    /// Cores of all nodes; of the one node where windows are in common memory.
     pub(crate) fn processors(&self) -> u32 {
         self.processors
+    }
+
+    /// Whether ranks are more than cores on some node.
+    pub(crate) fn is_oversubscribed(&self) -> bool {
+        self.oversubscribed
     }
 
     /// Windows of all domains. They are numbered in turn, so that the first ones of all domains
@@ -335,7 +343,7 @@ fn uses_common_windows(planning: &Planning<'_>) -> bool {
     let pays = match planning.direction {
         Direction::Read => true,
         Direction::Write if file.memory == Memory::Apart => true,
-        Direction::Write => is_crowded(file),
+        Direction::Write => has_many_per_core(file),
     };
     let wanted = match planning.hints.common_windows {
         Switch::Automatic => pays,
@@ -354,7 +362,7 @@ fn has_short_pieces(planning: &Planning<'_>) -> bool {
 /// turn would fight for the same cache lines, and many that read them all load every line.
 fn packs_common(planning: &Planning<'_>) -> bool {
     let writes = planning.direction == Direction::Write;
-    has_short_pieces(planning) && (writes || is_crowded(planning.file))
+    has_short_pieces(planning) && (writes || has_many_per_core(planning.file))
 }
 
 /// Who fetches and stores common windows: whoever can, unless hints say who may.
@@ -366,9 +374,9 @@ fn servers(hints: &Hints) -> Servers {
     }
 }
 
-/// Whether many ranks share a processor.
-fn is_crowded(file: &FileFacts) -> bool {
-    file.nodes.len() >= CROWD * index(file.cores)
+/// Whether a node is oversubscribed so far that most of its ranks sleep.
+fn has_many_per_core(file: &FileFacts) -> bool {
+    file.members().any(|(ranks, cores)| ranks.len() >= MANY_PER_CORE * index(cores))
 }
 
 /// Divides a range among aggregators: equal parts that end at multiples of `align`.
@@ -390,23 +398,23 @@ fn divide(file: Range<u64>, aggregators: &[u32], align: u64, min_bytes: u64) -> 
 }
 
 /// The ranks that touch storage: as many as the hints say, spread over the nodes; by default one
-/// for each processor.
+/// for each core of their node.
 fn aggregators(planning: &Planning<'_>) -> Vec<u32> {
-    let FileFacts { nodes, cores, .. } = planning.file;
-    let hints = planning.hints;
-    let per_node = match (hints.aggregators_per_node, hints.aggregators) {
-        (Some(limit), _) => narrow(u64::from(limit)),
-        (None, Some(_)) => nodes.len(),
-        (None, None) => index(*cores).max(1),
+    let (file, hints) = (planning.file, planning.hints);
+    let ranks = file.nodes.len();
+    let per_node = |cores: u32| match (hints.aggregators_per_node, hints.aggregators) {
+        (Some(limit), _) => index(limit),
+        (None, Some(_)) => ranks,
+        (None, None) => index(cores),
     };
-    let limit = hints.aggregators.map_or(nodes.len(), index).min(nodes.len());
+    let limit = hints.aggregators.map_or(ranks, index).min(ranks);
+    let of_node = |(mut members, cores): (Vec<u32>, u32)| {
+        members.truncate(per_node(cores));
+        members
+    };
+    let members: Vec<Vec<u32>> = file.members().map(of_node).collect();
     // Take a rank from each node in turn.
-    let node_count = nodes.iter().max().map_or(0, |&node| index(node) + 1);
-    let mut members: Vec<Vec<u32>> = vec![Vec::new(); node_count];
-    for (rank, &node) in nodes.iter().enumerate() {
-        members[index(node)].push(rank_of(rank));
-    }
-    let turns = (0..per_node.min(nodes.len()))
+    let turns = (0..ranks)
         .flat_map(|turn| members.iter().filter_map(move |ranks| ranks.get(turn).copied()));
     let mut chosen: Vec<u32> = turns.take(limit).collect();
     chosen.sort_unstable();
@@ -420,7 +428,13 @@ mod tests {
     use crate::plan::{Direction, Summary};
 
     fn plan(nodes: Vec<u32>, reach: Range<u64>, hints: &Hints) -> Shuffled {
-        let file = FileFacts { nodes, memory: Memory::Apart, ..FileFacts::of_threads(0) };
+        let cores = vec![2; nodes.iter().max().map_or(0, |&last| index(last) + 1)];
+        plan_on((nodes, cores), reach, hints)
+    }
+
+    fn plan_on((nodes, cores): (Vec<u32>, Vec<u32>), reach: Range<u64>, hints: &Hints) -> Shuffled {
+        let memory = Memory::Apart;
+        let file = FileFacts { nodes, cores, memory, ..FileFacts::of_threads(0) };
         let len = reach.end - reach.start;
         let requests = [Summary { reach, len, piece_bytes: 4, sorted: true }];
         two_phase(&Planning {
@@ -543,6 +557,41 @@ mod tests {
         assert_eq!(ranks(&[0, 0, 0, 1, 1, 1], &hints(Some(9))), [0, 1, 2, 3, 4, 5]);
         let one = Hints { aggregators_per_node: Some(1), ..Hints::default() };
         assert_eq!(ranks(&[0, 0, 1, 2, 2], &one), [0, 2, 3]);
+    }
+
+    #[test]
+    fn each_node_has_as_many_aggregators_as_cores() {
+        let ranks = |nodes: &[u32], cores: &[u32], hints: &Hints| {
+            let shuffled = plan_on((nodes.to_vec(), cores.to_vec()), 0..1 << 30, hints);
+            shuffled.domains.iter().map(|domain| domain.aggregator).collect::<Vec<_>>()
+        };
+        let hints = Hints::default();
+        let nodes = [0, 0, 0, 1, 1, 1];
+        assert_eq!(ranks(&nodes, &[1, 3], &hints), [0, 3, 4, 5]);
+        assert_eq!(ranks(&nodes, &[2, 64], &hints), [0, 1, 3, 4, 5]);
+        assert_eq!(ranks(&[0, 1, 0, 1, 0], &[3, 1], &hints), [0, 1, 2, 4]);
+        let two = Hints { aggregators: Some(4), ..Hints::default() };
+        assert_eq!(ranks(&nodes, &[1, 3], &two), [0, 1, 3, 4]);
+        let one = Hints { aggregators_per_node: Some(1), ..Hints::default() };
+        assert_eq!(ranks(&nodes, &[1, 3], &one), [0, 3]);
+    }
+
+    /// Ranks of all nodes are more than the cores of one; but each has a core.
+    #[test]
+    fn a_node_is_oversubscribed_by_its_own_ranks_only() {
+        let oversubscribed = |nodes: &[u32], cores: &[u32]| {
+            let planned = (nodes.to_vec(), cores.to_vec());
+            let shuffled = plan_on(planned, 0..1 << 30, &Hints::default());
+            (shuffled.is_oversubscribed(), shuffled.packs_common())
+        };
+        let read = |nodes: &[u32], cores: &[u32]| {
+            let (nodes, cores) = (nodes.to_vec(), cores.to_vec());
+            has_many_per_core(&FileFacts { nodes, cores, ..FileFacts::of_threads(0) })
+        };
+        assert_eq!(oversubscribed(&[0, 0, 1, 1], &[2, 2]), (false, true));
+        assert_eq!(oversubscribed(&[0, 0, 1, 1], &[2, 1]), (true, true));
+        assert!(!read(&[0, 0, 0, 0, 1, 1, 1, 1], &[2, 2]));
+        assert!(read(&[0, 0, 0, 0, 1, 1, 1, 1], &[2, 1]));
     }
 
     #[test]
