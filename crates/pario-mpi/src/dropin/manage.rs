@@ -50,10 +50,10 @@ fn hints(mpi: &Mpi, info: usize) -> HintSet {
     let mut count = 0;
     // SAFETY: the program passes an info object; all places for answers are large enough.
     unsafe { (mpi.call.Info_get_nkeys)(info, &mut count) };
+    let (mut key, mut value) = ([0u8; 1024], [0u8; 4096]);
+    let len = c_int::try_from(mpi.abi.max_info_val).unwrap_or(256).min(4095);
     for index in 0..count {
-        let (mut key, mut value) = ([0u8; 1024], vec![0u8; 4096]);
         let mut found = 0;
-        let len = c_int::try_from(mpi.abi.max_info_val).unwrap_or(256).min(4095);
         // SAFETY: as above.
         unsafe {
             (mpi.call.Info_get_nthkey)(info, index, key.as_mut_ptr().cast());
@@ -255,7 +255,8 @@ pub(super) unsafe fn set_view(
     files::with(mpi, handle, |open| {
         // SAFETY: passed on from the caller.
         let view = unsafe { describe(open, displacement, types, representation) };
-        open.file.try_set_view(view.as_ref().map(|(view, ..)| view).map_err(Clone::clone))?;
+        let asked = view.as_ref().map(|(view, ..)| view).map_err(Clone::clone);
+        open.file.try_set_view_with(asked, &hints(mpi, info))?;
         let (_, name, conversion) = view?;
         let (etype, filetype) = (own_type(mpi, types.0)?, own_type(mpi, types.1)?);
         let old = {
@@ -268,11 +269,7 @@ pub(super) unsafe fn set_view(
         };
         free_type(mpi, old.0);
         free_type(mpi, old.1);
-        let given = hints(mpi, info);
-        match given.iter().next() {
-            Some(_) => open.file.set_hints(&given),
-            None => Ok(()),
-        }
+        Ok(())
     })
 }
 

@@ -56,6 +56,23 @@ pub(super) struct State {
     pub(super) last_call: CallStatistics,
 }
 
+impl State {
+    /// Whether hints change anything: the values in effect, or what the report says. If rank 0's
+    /// do not, no rank has to hear of them.
+    fn changes(&self, hints: &HintSet) -> bool {
+        let in_effect = |key, value| self.report.value(key) == Some(value);
+        hints.iter().any(|(key, value)| !in_effect(key, value) && !self.given.holds(key, value))
+    }
+}
+
+/// Whose hints change anything.
+#[derive(Clone, Copy)]
+struct HintChange {
+    own: bool,
+    /// Those of rank 0, which count.
+    common: bool,
+}
+
 impl Handle {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         // Nothing that can panic runs under this lock.
@@ -247,25 +264,39 @@ impl Handle {
     /// # Errors
     /// As [`Handle::set_view`], and the error that was given.
     pub async fn try_set_view(&self, view: Result<&View>) -> Result<()> {
+        self.try_set_view_with(view, &HintSet::new()).await
+    }
+
+    /// Changes this rank's view and gives more hints, as [`Handle::set_hints`] does, in one step:
+    /// all ranks call it, with hints or without. Hints of rank 0 that change nothing cost nothing
+    /// but a comparison.
+    ///
+    /// # Errors
+    /// As [`Handle::try_set_view`]; then the hints stay as they were.
+    pub async fn try_set_view_with(&self, view: Result<&View>, hints: &HintSet) -> Result<()> {
         let call = self.next_call();
+        let changes = self.state().changes(hints);
         let compiled = view.and_then(|view| CompiledView::new(view, self.mode.write));
         let external = crate::Representation::External32;
         let common = compiled.as_ref().map_err(Clone::clone).map(|compiled| {
             let representation = u64::from(compiled.view.representation() == external);
-            compiled.etype_bytes << 1 | representation
+            compiled.etype_bytes << 2 | representation << 1 | u64::from(changes)
         });
         let values = self.enter(call, "set_view", common).await?;
-        same_values(&values, "set_view: size of the etype, or representation")
+        let common: Vec<u64> = values.iter().map(|value| value >> 1).collect();
+        same_values(&common, "set_view: size of the etype, or representation")
             .map_err(|error| self.explain(error))?;
         {
             let mut state = self.state();
             state.view = Arc::new(compiled?);
             state.pointer = 0;
         }
-        let own = match self.communicator.rank() {
+        let change = HintChange { own: changes, common: values[0] & 1 != 0 };
+        let own = self.take_hints(call, hints, change).await;
+        let own = own.and_then(|()| match self.communicator.rank() {
             0 => self.communicator.counter_set(0),
             _ => Ok(()),
-        };
+        });
         self.agree(call, own).await
     }
 
@@ -275,16 +306,39 @@ impl Handle {
     /// `PeerLost` if a rank is gone.
     pub async fn set_hints(&self, hints: &HintSet) -> Result<()> {
         let call = self.next_call();
-        // Calls that are still running follow the rules for locks that they began with.
-        self.wait_for(self.running()).await;
-        self.enter(call, "set_hints", Ok(0)).await?;
-        let mut given = self.state().given.clone();
-        for (key, value) in hints.iter() {
-            given = given.with(key, value);
+        let own = self.state().changes(hints);
+        let values = self.enter(call, "set_hints", Ok(u64::from(own))).await?;
+        let change = HintChange { own, common: values[0] != 0 };
+        let taken = self.take_hints(call, hints, change).await;
+        match change.common {
+            // No rank begins a call by the new rules for locks while another ends one by the old.
+            true => self.agree(call, taken).await,
+            false => taken,
         }
-        let (hints, report) = resolve(&*self.communicator, call, &given, &self.path).await?;
+    }
+
+    /// Adds hints to those that were given, and makes rank 0's the hints in effect if they change
+    /// anything. Of another rank's hints, the report says what became of them.
+    async fn take_hints(&self, call: u64, hints: &HintSet, change: HintChange) -> Result<()> {
+        if !change.own && !change.common {
+            return Ok(());
+        }
+        let given = self.state().given.clone().and_later(hints);
+        let (found, report) = given.resolve(&self.path, &Environment::of_process());
+        let agreed = match change.common {
+            true => {
+                // Calls that are still running follow the rules for locks that they began with.
+                self.wait_for(self.running()).await;
+                Arc::new(from_rank_0(&*self.communicator, call, &found).await?)
+            }
+            false => self.state().hints.clone(),
+        };
         let mut state = self.state();
-        (state.hints, state.report, state.given) = (Arc::new(hints), Arc::new(report), given);
+        state.report = Arc::new(report.with_agreed(&agreed));
+        state.given = given;
+        if state.hints != agreed {
+            state.hints = agreed;
+        }
         Ok(())
     }
 
@@ -440,10 +494,14 @@ async fn resolve(
     path: &Path,
 ) -> Result<(Hints, HintReport)> {
     let (hints, report) = given.resolve(path, &Environment::of_process());
-    let agreed = broadcast(communicator, call, hints.to_wire()).await?;
-    let agreed = Hints::from_wire(&agreed)?;
+    let agreed = from_rank_0(communicator, call, &hints).await?;
     let report = report.with_agreed(&agreed);
     Ok((agreed, report))
+}
+
+/// The hints that rank 0 has.
+async fn from_rank_0(communicator: &dyn Communicator, call: u64, own: &Hints) -> Result<Hints> {
+    Hints::from_wire(&broadcast(communicator, call, own.to_wire()).await?)
 }
 
 async fn open_together(

@@ -396,6 +396,14 @@ impl File {
         block_on(&*self.handle.communicator, self.handle.try_set_view(view))
     }
 
+    /// Changes this rank's view and gives more hints; see [`Handle::try_set_view_with`].
+    ///
+    /// # Errors
+    /// As [`Handle::try_set_view_with`].
+    pub fn try_set_view_with(&self, view: Result<&View>, hints: &HintSet) -> Result<()> {
+        block_on(&*self.handle.communicator, self.handle.try_set_view_with(view, hints))
+    }
+
     /// Gives more hints; see [`Handle::set_hints`].
     ///
     /// # Errors

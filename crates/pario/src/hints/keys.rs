@@ -24,11 +24,8 @@ pub(super) enum Meaning {
 
 /// What a name means.
 pub(super) fn meaning(name: &str) -> Meaning {
-    if let Some((name, _)) = USED.iter().find(|(key, _)| *key == name) {
-        return Meaning::Sets(std::slice::from_ref(name));
-    }
-    if let Some((_, keys)) = SEVERAL.iter().find(|(key, _)| *key == name) {
-        return Meaning::Sets(keys);
+    if has_effect(name) {
+        return Meaning::Sets(fields(name));
     }
     if let Some((_, reason)) = IGNORED.iter().find(|(key, _)| *key == name) {
         return Meaning::Nothing((*reason).to_owned());
@@ -41,6 +38,29 @@ pub(super) fn meaning(name: &str) -> Meaning {
         Some(near) => format!("unknown hint; did you mean {near}?"),
         None => "unknown hint".to_owned(),
     })
+}
+
+/// The keys of the fields that a name sets.
+fn fields(name: &str) -> &'static [&'static str] {
+    let one = USED.iter().find(|(key, _)| *key == name).map(|(key, _)| std::slice::from_ref(key));
+    let several = || SEVERAL.iter().find(|(key, _)| *key == name).map(|(_, keys)| *keys);
+    one.or_else(several).unwrap_or_default()
+}
+
+/// Whether a name sets anything.
+pub(super) fn has_effect(name: &str) -> bool {
+    !fields(name).is_empty()
+}
+
+/// Whether a value of a name can be used.
+pub(super) fn is_usable(name: &str, text: &str) -> bool {
+    let mut scratch = Hints::default();
+    has_effect(name) && fields(name).iter().all(|key| set(&mut scratch, key, text).is_ok())
+}
+
+/// Whether two names set the same field.
+pub(super) fn overlap(one: &str, other: &str) -> bool {
+    fields(one).iter().any(|key| fields(other).contains(key))
 }
 
 /// A field of [`Hints`] with the form and the bounds of its value.

@@ -152,6 +152,9 @@ impl Hints {
     }
 }
 
+/// How many hints without effect are kept of a program that gives ever new ones.
+const WITHOUT_EFFECT_MAX: usize = 100;
+
 /// The hints of a program for one file, in the order in which it gave them.
 ///
 /// ```
@@ -167,6 +170,8 @@ impl Hints {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HintSet {
     given: Vec<(String, String)>,
+    /// Hints without effect that are no longer in the list, since there were too many.
+    unlisted: u64,
 }
 
 impl HintSet {
@@ -182,6 +187,33 @@ impl HintSet {
         self
     }
 
+    /// Adds hints that a program gives later: a value replaces the earlier one of its key, unless
+    /// it cannot be used. So the list does not grow with the number of calls.
+    pub(crate) fn and_later(mut self, later: &HintSet) -> HintSet {
+        for (key, value) in &later.given {
+            let usable = keys::is_usable(key, value);
+            self.given.retain(|(known, old)| {
+                known != key || !usable && keys::has_effect(key) && keys::is_usable(known, old)
+            });
+            // A key may stand for several: the order counts, and the new one goes to the end.
+            self.given.push((key.clone(), value.clone()));
+        }
+        let without_effect = |(key, _): &(String, String)| !keys::has_effect(key);
+        let listed = self.given.iter().filter(|hint| without_effect(hint)).count();
+        for _ in WITHOUT_EFFECT_MAX..listed {
+            let oldest = self.given.iter().position(without_effect);
+            oldest.into_iter().for_each(|index| drop(self.given.remove(index)));
+            self.unlisted += 1;
+        }
+        self
+    }
+
+    /// Whether a hint is among these, and none that was given later sets the same.
+    pub(crate) fn holds(&self, key: &str, value: &str) -> bool {
+        let mut later = self.given.iter().skip_while(|(one, other)| one != key || other != value);
+        later.next().is_some() && !later.any(|(other, _)| keys::overlap(key, other))
+    }
+
     /// The hints as they were given.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.given.iter().map(|(key, value)| (key.as_str(), value.as_str()))
@@ -193,7 +225,14 @@ impl HintSet {
     /// `file_name` is compared with the patterns in the environment. The hint file is read here:
     /// call this on one rank.
     pub fn resolve(&self, file_name: &Path, environment: &Environment) -> (Hints, HintReport) {
-        let program = Found { hints: self.given.clone(), ignored: Vec::new() };
+        let unlisted = (self.unlisted > 0).then(|| IgnoredHint {
+            name: "...".to_owned(),
+            value: self.unlisted.to_string(),
+            reason: "number of earlier hints without effect that are not listed".to_owned(),
+            origin: HintOrigin::Program,
+        });
+        let ignored = unlisted.into_iter().collect();
+        let program = Found { hints: self.given.clone(), ignored };
         let mut resolution = Resolution::default();
         resolution.apply(environment.hint_file(), HintOrigin::HintFile);
         resolution.apply(program, HintOrigin::Program);
@@ -204,8 +243,8 @@ impl HintSet {
 
 impl<Key: Into<String>, Value: Into<String>> FromIterator<(Key, Value)> for HintSet {
     fn from_iter<Pairs: IntoIterator<Item = (Key, Value)>>(pairs: Pairs) -> HintSet {
-        let pairs = pairs.into_iter();
-        HintSet { given: pairs.map(|(key, value)| (key.into(), value.into())).collect() }
+        let given = pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        HintSet { given, unlisted: 0 }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What became of every hint: the values in effect, and those that were ignored, with the reason.
 //!
-//! A hint that has no effect is never dropped in silence: it is listed here.
+//! A hint that has no effect is never dropped in silence: it is listed here, or counted where a
+//! program gives ever new ones.
 
 use std::fmt;
 
