@@ -8,6 +8,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+// A file of the test kit, and not the crate: that would have pario built before any task.
+#[path = "../../crates/pario-testkit/src/fair_clock.rs"]
+mod fair_clock;
 mod install;
 mod mpi;
 mod source;

@@ -15,6 +15,7 @@
 pub mod allocation;
 pub mod conformance;
 pub mod device;
+mod fair_clock;
 pub mod generate;
 pub mod program;
 pub mod recipe;

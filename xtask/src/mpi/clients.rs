@@ -17,7 +17,6 @@ use super::launch;
 use super::library::{Mpi, Start};
 use super::report::{self, Outcome, Report};
 use super::setup::{self, Setup};
-use super::traces::SharedMemory;
 use super::verdict;
 use super::{MpiTestArguments, Places};
 
@@ -307,10 +306,9 @@ impl Bench<'_> {
                 .chain(library.into_iter().chain(patience).map(Path::to_owned))
                 .collect(),
         };
-        let shared = SharedMemory::now();
         let limit = Duration::from_secs(header.seconds);
         let mut finished = launch::launch(mpi, &start, &directory, limit)?;
-        let mut faults = verdict::faults(header, (mode, *ranks), &finished, &directory, &shared);
+        let mut faults = verdict::faults(header, (mode, *ranks), &finished, &directory);
         faults.extend(verdict::after_faults(header, &directory, &mut finished.log));
         let log = directory.file_name().unwrap_or_default().display().to_string();
         let log = self.places.mpi.join("logs").join(mpi.name).join(log + ".log");

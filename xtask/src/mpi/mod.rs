@@ -11,7 +11,8 @@
 //! | `library` | how each MPI compiles and starts a program |
 //! | `header` | what a client program asks for, in its first comment |
 //! | `clients`, `verdict` | build and run the client programs; what makes a run good |
-//! | `launch`, `traces` | one run with a time limit; what it left behind |
+//! | `launch` | one run with a time limit |
+//! | `traces`, `shared_memory` | what a run left behind |
 //! | `run` | `pario run` on each MPI, also when a program does not come to its end |
 //! | `bound` | ranks that are bound to cores have as many aggregators as others |
 //! | `programs` | programs in Rust |
@@ -40,6 +41,7 @@ mod python;
 mod report;
 mod run;
 mod setup;
+mod shared_memory;
 mod skips;
 mod symbols;
 mod tables;

@@ -149,7 +149,7 @@ fn row(ranks: u32, mode: Mode) -> String {
 fn faults(finished: &Finished, summary: &Summary, ranks: u32) -> Vec<String> {
     let mut faults = Vec::new();
     match finished.status {
-        None => faults.push(format!("{HANGS}: killed after {} s", LIMIT.as_secs())),
+        None => faults.push(finished.hangs()),
         Some(status) if !status.success() => faults.push(format!("ended with {status}")),
         Some(_) => {}
     }

@@ -20,7 +20,8 @@ use super::launch::{self, Finished};
 use super::library::{Mpi, Start};
 use super::report::{self, Outcome, Report};
 use super::setup::{self, Setup};
-use super::traces::{self, SharedMemory};
+use super::traces;
+use super::verdict;
 use super::{MpiTestArguments, Places};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -225,12 +226,11 @@ fn run(places: &Places, setup: &Setup, case: &Case<'_>) -> Result<Outcome, Strin
         env,
         preload: mpi.needs_patience().then(|| setup.patience.clone()).into_iter().collect(),
     };
-    let shared = SharedMemory::now();
     let finished = match linked {
         true => launch::launch(mpi, &start, &directory, LIMIT)?,
         false => launch::launch(&mpi.without_path(), &start, &directory, LIMIT)?,
     };
-    let faults = faults(case, &finished, &directory, &shared);
+    let faults = faults(case, &finished, &directory);
     let log = places.mpi.join("logs").join(mpi.name).join(name + ".log");
     report::write_log(&log, &finished.log, &faults)?;
     if faults.is_empty() {
@@ -241,15 +241,10 @@ fn run(places: &Places, setup: &Setup, case: &Case<'_>) -> Result<Outcome, Strin
     Ok(Outcome { program, mpi: mpi.name, seconds: finished.seconds, faults, note })
 }
 
-fn faults(
-    case: &Case<'_>,
-    finished: &Finished,
-    directory: &Path,
-    shared: &SharedMemory,
-) -> Vec<String> {
+fn faults(case: &Case<'_>, finished: &Finished, directory: &Path) -> Vec<String> {
     let mut faults = Vec::new();
     match finished.status {
-        None => faults.push(format!("hangs: killed after {} s", LIMIT.as_secs())),
+        None => faults.push(finished.hangs()),
         Some(status) if !status.success() => faults.push(format!("ended with {status}")),
         Some(_) => faults.extend((case.check)(finished, case.ranks)),
     }
@@ -258,9 +253,7 @@ fn faults(
     }
     let left = traces::unexpected(directory, &["interleaved.dat".to_owned()]);
     faults.extend(left.iter().map(|name| format!("left in its directory: {name}")));
-    // A library's own files may be those of a run beside this one that was killed.
-    let left = shared.left().into_iter().filter(|name| !traces::is_of_library(name));
-    faults.extend(left.map(|name| format!("left in shared memory: {name}")));
+    faults.extend(verdict::memory_faults(finished, true));
     faults
 }
 
@@ -309,7 +302,8 @@ mod tests {
 
     fn finished(stdout: &str) -> Finished {
         let (stdout, stderr, log) = (stdout.to_owned(), String::new(), String::new());
-        Finished { status: None, stdout, stderr, seconds: 0.0, strays: 0, log }
+        let left_in_memory = Vec::new();
+        Finished { status: None, stdout, stderr, seconds: 0.0, strays: 0, left_in_memory, log }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::launch::{self, Finished};
 use super::library::{Mpi, Start};
 use super::report::{self, Outcome, Report};
 use super::setup::Setup;
-use super::traces::{self, SharedMemory};
+use super::traces;
 use super::verdict;
 
 /// The name of this check.
@@ -69,8 +69,6 @@ impl Way {
 pub(super) fn run_all(places: &Places, setup: &Setup, report: &mut Report) -> Result<(), String> {
     let pario = crate::install::build(&places.root)?.join("pario");
     let directory = places.package().join("tests/clients");
-    // One after the other: MPI libraries leave files of their own behind where a program does not
-    // come to its end, and these must not be found in another run.
     for way in Way::ALL {
         let source = directory.join(way.client()).with_extension("c");
         for mpi in &setup.mpis {
@@ -100,7 +98,6 @@ impl Case<'_> {
         let file_name = way.replace(' ', "-");
         let directory = self.places.mpi.join("scratch").join(mpi).join(&file_name);
         clients::make_empty(&directory)?;
-        let shared = SharedMemory::now();
         let limit = Duration::from_secs(self.client.header.seconds);
         let mut killed = self.way != Way::Killed;
         let output = directory.with_extension("out");
@@ -108,7 +105,7 @@ impl Case<'_> {
             killed = killed || is_writing(&output) && self.kill_ranks(mark);
         })?;
         let run = (self.way.mode(), RANKS);
-        let mut faults = verdict::faults(&self.client.header, run, &finished, &directory, &shared);
+        let mut faults = verdict::faults(&self.client.header, run, &finished, &directory);
         faults.extend(self.told_faults(&finished));
         let log = self.places.mpi.join("logs").join(mpi).join(file_name + ".log");
         report::write_log(&log, &finished.log, &faults)?;

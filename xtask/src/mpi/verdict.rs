@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use super::header::{Header, Mode};
 use super::launch::Finished;
-use super::traces::{self, SharedMemory};
+use super::shared_memory;
+use super::traces;
 
 /// How the library's line begins that tells how many calls it served.
 const SERVED: &str = "pario-mpi: served ";
@@ -16,12 +17,11 @@ pub(super) fn faults(
     run: (Mode, u32),
     finished: &Finished,
     directory: &Path,
-    shared: &SharedMemory,
 ) -> Vec<String> {
     let (mode, ranks) = run;
     let mut faults = Vec::new();
     match finished.status {
-        None => faults.push(format!("hangs: killed after {} s", header.seconds)),
+        None => faults.push(finished.hangs()),
         Some(status) if status.success() != header.ends_well => {
             faults.push(format!("ended with {status}"));
         }
@@ -37,11 +37,16 @@ pub(super) fn faults(
         faults.push(format!("{} processes were left behind", finished.strays));
     }
     faults.extend(directory_faults(header, directory));
-    // After a kill the MPI library cannot remove its own files.
-    let ended_well = header.ends_well && finished.status.is_some();
-    let left = shared.left().into_iter().filter(|name| ended_well || !traces::is_of_library(name));
-    faults.extend(left.map(|name| format!("left in shared memory: {name}")));
+    faults.extend(memory_faults(finished, header.ends_well));
     faults
+}
+
+/// Files that a run left in shared memory. After a kill the MPI library cannot remove its own.
+pub(super) fn memory_faults(finished: &Finished, ends_well: bool) -> Vec<String> {
+    let came_to_its_end = ends_well && finished.status.is_some();
+    let left = finished.left_in_memory.iter();
+    let left = left.filter(|name| came_to_its_end || !shared_memory::is_of_library(name));
+    left.map(|name| format!("left in shared memory: {name}")).collect()
 }
 
 fn directory_faults(header: &Header, directory: &Path) -> Vec<String> {
