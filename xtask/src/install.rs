@@ -6,9 +6,10 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use clap::Args;
+
+use crate::open_command;
 
 /// What is installed: the name, and the directory below the prefix.
 const FILES: [(&str, &str); 2] = [("pario", "bin"), ("libpario_mpi.so", "lib")];
@@ -32,14 +33,9 @@ pub(crate) fn run(root: &Path, arguments: &InstallArguments) -> Result<String, S
 
 /// Builds the program and the library; the outcome is their directory.
 pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
-    let mut command = Command::new(crate::steps::cargo_path());
-    command.args(["build", "--quiet", "--release", "--package", "pario-cli"]);
-    command.args(["--package", "pario-mpi"]).current_dir(root).stdin(Stdio::null());
-    let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
-    match status.success() {
-        true => Ok(crate::steps::target_path(root).join("release")),
-        false => Err("the build failed".to_owned()),
-    }
+    let words = ["build", "--release", "--package", "pario-cli", "--package", "pario-mpi"];
+    open_command::cargo(&words, root)?;
+    Ok(crate::steps::target_path(root).join("release"))
 }
 
 fn install(built: &Path, prefix: &Path) -> Result<(), String> {

@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 mod fair_clock;
 mod install;
 mod mpi;
+mod open_command;
 mod source;
 mod steps;
 mod style;

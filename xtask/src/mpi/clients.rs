@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::debian;
 use super::header::{Header, Mode};
@@ -19,9 +19,13 @@ use super::report::{self, Outcome, Report};
 use super::setup::{self, Setup};
 use super::verdict;
 use super::{MpiTestArguments, Places};
+use crate::open_command;
 
 /// Runs at the same time; each has more ranks than there are processors anyway.
 const AT_ONCE: usize = 2;
+
+/// How often it is shown how far the work is.
+const SHOWN_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) struct Client {
     name: String,
@@ -95,12 +99,9 @@ pub(super) fn drop_in(
         skipped.push("all runs under pario: there is no package pario-mpi".to_owned());
         return Ok(None);
     }
-    let mut command = Command::new(crate::steps::cargo_path());
-    command.args(["build", "--quiet", "--release", "--package", "pario-mpi"]);
-    command.current_dir(&places.root).stdin(Stdio::null());
-    let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    open_command::cargo(&["build", "--release", "--package", "pario-mpi"], &places.root)?;
     let library = places.target.join("release/libpario_mpi.so");
-    match status.success() && library.is_file() {
+    match library.is_file() {
         true => Ok(Some(library)),
         false => Err(format!("cannot build {}", library.display())),
     }
@@ -127,16 +128,17 @@ pub(super) fn run_all(
         }
     }
     let builds = cases.iter().filter(|case| Some(&case.ranks) == case.client.header.ranks.first());
-    at_once(builds.collect(), |case| bench.build(case.client, case.mpi))?;
+    at_once("client programs built", builds.collect(), |case| bench.build(case.client, case.mpi))?;
     for name in clients.iter().flat_map(|client| &client.header.preload) {
         bench.build_preload(name)?;
     }
     println!("seed of the random client programs: {}", arguments.seed());
     let (alone, together): (Vec<&Case>, Vec<&Case>) =
         cases.iter().partition(|case| case.client.header.alone);
-    let outcomes = at_once(together, |case| bench.run(case))?;
+    let outcomes = at_once("client programs run", together, |case| bench.run(case))?;
     outcomes.into_iter().flatten().for_each(|outcome| report.add(outcome));
-    for case in alone {
+    for (index, case) in alone.iter().enumerate() {
+        println!("alone, {} of {}: {}", index + 1, alone.len(), case.client.name);
         bench.run(case)?.into_iter().for_each(|outcome| report.add(outcome));
     }
     Ok(())
@@ -174,11 +176,15 @@ pub(super) fn sources(
     Ok(sources)
 }
 
-/// Works on some items at the same time; the outcomes are in the order of the items.
+/// Works on some items at the same time; the outcomes are in the order of the items. Every ten
+/// seconds it is shown how many are done.
 pub(super) fn at_once<I: Send, O: Send>(
+    what: &str,
     items: Vec<I>,
     work: impl Fn(I) -> Result<O, String> + Sync,
 ) -> Result<Vec<O>, String> {
+    let count = items.len();
+    let shown = Mutex::new(Instant::now());
     let queue: Mutex<VecDeque<(usize, I)>> = Mutex::new(items.into_iter().enumerate().collect());
     let done = Mutex::new(Vec::new());
     let next = || queue.lock().ok().and_then(|mut queue| queue.pop_front());
@@ -189,6 +195,7 @@ pub(super) fn at_once<I: Send, O: Send>(
                     let outcome = work(item);
                     if let Ok(mut done) = done.lock() {
                         done.push((index, outcome));
+                        show(&shown, || format!("{} of {count} {what}", done.len()));
                     }
                 }
             });
@@ -197,6 +204,16 @@ pub(super) fn at_once<I: Send, O: Send>(
     let mut done = done.into_inner().map_err(|_| "a worker panicked".to_owned())?;
     done.sort_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// Shows a line unless another one was shown a moment ago.
+fn show(shown: &Mutex<Instant>, line: impl FnOnce() -> String) {
+    if let Ok(mut shown) = shown.lock()
+        && shown.elapsed() >= SHOWN_EVERY
+    {
+        println!("{}", line());
+        *shown = Instant::now();
+    }
 }
 
 impl Bench<'_> {

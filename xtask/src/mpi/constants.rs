@@ -28,7 +28,9 @@ pub(super) fn directory(places: &Places) -> PathBuf {
 /// Compares each MPI with its table, and the Rust code with the tables.
 pub(super) fn check(places: &Places, mpis: &[Mpi], report: &mut Report) -> Result<(), String> {
     let begin = Instant::now();
-    let printed = clients::at_once(mpis.iter().collect(), |mpi| print(places, mpi))?;
+    let printed = clients::at_once("tables of constants printed", mpis.iter().collect(), |mpi| {
+        print(places, mpi)
+    })?;
     let stale = tables::stale(places)?;
     for (mpi, printed) in mpis.iter().zip(printed) {
         let table = fs::read_to_string(directory(places).join(mpi.table)).unwrap_or_default();

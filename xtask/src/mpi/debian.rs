@@ -7,6 +7,7 @@
 use std::process::{Command, Stdio};
 
 use super::skips::Skips;
+use crate::open_command;
 
 /// Packages that are of use together.
 pub(super) struct Group {
@@ -50,12 +51,12 @@ pub(super) fn install(groups: &[Group], skips: &mut Skips) -> Result<bool, Strin
     let before = LINKS.map(link_target);
     // What is wrong with one of the sources need not concern these packages, so it is told only
     // where one of them cannot be had.
-    let updated = apt(&["update", "--quiet", "--option", "APT::Update::Error-Mode=any"]);
+    let updated = apt(&["update", "--option", "APT::Update::Error-Mode=any"]);
     let mut failures = Vec::new();
     // One after the other: what one group lacks must not keep the others away.
     for group in missing {
         println!("installing {}", group.shown());
-        let words = ["install", "--quiet", "--yes", "--no-install-recommends"];
+        let words = ["install", "--yes", "--no-install-recommends"];
         let words: Vec<&str> = words.iter().chain(group.packages).copied().collect();
         failures.extend(apt(&words).err().map(|reason| (group, reason)));
     }
@@ -93,14 +94,12 @@ fn is_installed(group: &Group) -> bool {
 fn apt(words: &[&str]) -> Result<(), String> {
     let mut command = Command::new("apt-get");
     command.args(["--option", "DPkg::Lock::Timeout=600"]).args(words);
-    command.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
-    let output = command.output().map_err(|error| format!("cannot start apt-get: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
+    let ended = open_command::run(command.env("DEBIAN_FRONTEND", "noninteractive"))?;
     let verb = words.first().copied().unwrap_or_default();
-    Err(format!("apt-get {verb} failed with {}:\n{text}", output.status))
+    match ended.status.success() {
+        true => Ok(()),
+        false => Err(format!("apt-get {verb} failed with {}:\n{}", ended.status, ended.errors)),
+    }
 }
 
 /// What one of Debian's links points to.

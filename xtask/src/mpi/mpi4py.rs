@@ -54,23 +54,30 @@ pub(super) fn run_all(
             cases.extend(library.map(|library| (mpi, ranks, Some(library))));
         }
     }
-    let outcomes = clients::at_once(cases, |(mpi, ranks, library)| {
-        let kept = tests.join(format!("native-{}-{ranks}.txt", mpi.name));
-        if library.is_none()
-            && let Ok(note) = fs::read_to_string(&kept)
-        {
-            let program = row(ranks, Mode::Native);
-            return Ok(Outcome { program, mpi: mpi.name, seconds: 0.0, faults: Vec::new(), note });
-        }
-        let start = start(mpi, ranks, tests, &pattern)?;
-        let outcome = run(places, setup, mpi, library, start)?;
-        // A time limit says more about the machine than about the library.
-        if library.is_none() && !outcome.note.contains(HANGS) {
-            let written = fs::write(&kept, &outcome.note);
-            written.map_err(|error| format!("cannot write {}: {error}", kept.display()))?;
-        }
-        Ok(outcome)
-    })?;
+    let outcomes =
+        clients::at_once("runs of mpi4py's tests done", cases, |(mpi, ranks, library)| {
+            let kept = tests.join(format!("native-{}-{ranks}.txt", mpi.name));
+            if library.is_none()
+                && let Ok(note) = fs::read_to_string(&kept)
+            {
+                let program = row(ranks, Mode::Native);
+                return Ok(Outcome {
+                    program,
+                    mpi: mpi.name,
+                    seconds: 0.0,
+                    faults: Vec::new(),
+                    note,
+                });
+            }
+            let start = start(mpi, ranks, tests, &pattern)?;
+            let outcome = run(places, setup, mpi, library, start)?;
+            // A time limit says more about the machine than about the library.
+            if library.is_none() && !outcome.note.contains(HANGS) {
+                let written = fs::write(&kept, &outcome.note);
+                written.map_err(|error| format!("cannot write {}: {error}", kept.display()))?;
+            }
+            Ok(outcome)
+        })?;
     outcomes.into_iter().for_each(|outcome| report.add(outcome));
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use super::clients::at_once;
@@ -23,6 +23,7 @@ use super::setup::{self, Setup};
 use super::traces;
 use super::verdict;
 use super::{MpiTestArguments, Places};
+use crate::open_command;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const RANKS: [u32; 5] = [1, 2, 3, 4, 5];
@@ -96,7 +97,7 @@ pub(super) fn run_all(
             cases.push(case("bench", "pario", words, 4, results_once));
         }
     }
-    let outcomes = at_once(cases, |case| run(places, setup, &case))?;
+    let outcomes = at_once("programs in Rust run", cases, |case| run(places, setup, &case))?;
     outcomes.into_iter().for_each(|outcome| report.add(outcome));
     if arguments.long && arguments.wants("conformance") {
         run_long(places, setup, report)?;
@@ -160,18 +161,17 @@ fn build_rsmpi(
     let target = places.mpi.join("rsmpi");
     let cargo = |words: &[&str]| {
         let mut command = Command::new(crate::steps::cargo_path());
-        command.args(words).current_dir(&package).stdin(Stdio::null());
+        command.args(words).current_dir(&package);
         command.env("CARGO_TARGET_DIR", &target).env("MPICC", &mpi.mpicc);
-        command.output().map_err(|error| format!("cannot start cargo: {error}"))
+        open_command::run(&mut command)
     };
     // The crate does not notice that it is another MPI now.
     cargo(&["clean", "--quiet", "--release", "--package", "mpi-sys"])?;
-    let output = cargo(&["build", "--quiet", "--release"])?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return match hindrance(&text) {
+    let ended = cargo(&["build", "--release"])?;
+    if !ended.status.success() {
+        return match hindrance(&ended.errors) {
             Some(reason) => Ok(Err(reason)),
-            None => Err(format!("cannot build rsmpi with {}:\n{text}", mpi.name)),
+            None => Err(format!("cannot build rsmpi with {}:\n{}", mpi.name, ended.errors)),
         };
     }
     let directory = program.parent().unwrap_or(program);
@@ -193,14 +193,8 @@ fn hindrance(errors: &str) -> Option<&'static str> {
 }
 
 fn build(places: &Places, words: &[&str]) -> Result<(), String> {
-    let mut command = Command::new(crate::steps::cargo_path());
-    command.args(["build", "--quiet", "--release"]).args(words);
-    command.current_dir(&places.root).stdin(Stdio::null());
-    let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("cargo build {} failed", words.join(" "))),
-    }
+    let words: Vec<&str> = ["build", "--release"].iter().chain(words).copied().collect();
+    open_command::cargo(&words, &places.root)
 }
 
 fn run(places: &Places, setup: &Setup, case: &Case<'_>) -> Result<Outcome, String> {

@@ -5,7 +5,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use crate::open_command;
 
 pub(super) const MPI4PY: &str = "mpi4py==4.1.2";
 
@@ -23,7 +25,7 @@ pub(super) fn environment(directory: &Path, package: &str) -> Result<(), String>
         let venv = ["-m", "venv"].map(PathBuf::from);
         let words = venv.iter().map(PathBuf::as_path).chain([directory]);
         run("make a virtual environment", Path::new("python3"), words)?;
-        let words = ["-m", "pip", "install", "--quiet", "--no-input", "--only-binary=:all:"];
+        let words = ["-m", "pip", "install", "--no-input", "--only-binary=:all:"];
         let words = words.iter().chain(&packages).map(Path::new);
         run(&format!("install {package} from PyPI"), &directory.join("bin/python"), words)
     })
@@ -33,7 +35,7 @@ pub(super) fn environment(directory: &Path, package: &str) -> Result<(), String>
 pub(super) fn mpi4py_source(directory: &Path, python: &Path) -> Result<(), String> {
     made_once(directory, MPI4PY, || {
         println!("fetching the source of {MPI4PY}");
-        let words = ["-m", "pip", "download", "--quiet", "--no-input", "--no-deps"];
+        let words = ["-m", "pip", "download", "--no-input", "--no-deps"];
         let words = words.iter().chain(&["--no-binary=mpi4py", MPI4PY, "--dest"]).map(Path::new);
         run(&format!("fetch {MPI4PY} from PyPI"), python, words.chain([directory]))?;
         let archive = directory.join(format!("{}.tar.gz", MPI4PY.replace("==", "-")));
@@ -67,22 +69,18 @@ fn made_once(
     fs::write(&stamp, wanted).map_err(failed)
 }
 
-/// The first line of an error says what it was to do, the others how and what was printed.
+/// The first line of an error says what it was to do, the others what was printed.
 fn run<'a>(
     what: &str,
     program: &Path,
     words: impl Iterator<Item = &'a Path>,
 ) -> Result<(), String> {
     let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::null());
-    let name = program.display();
-    let output = command.output().map_err(|error| format!("cannot start {name}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
+    let ended = open_command::run(command.args(words))?;
+    match ended.status.success() {
+        true => Ok(()),
+        false => Err(format!("cannot {what}\n{}{}", ended.errors, ended.status)),
     }
-    let text = String::from_utf8_lossy(&output.stderr);
-    let words: Vec<String> = command.get_args().map(|word| word.display().to_string()).collect();
-    Err(format!("cannot {what}\n$ {name} {}\n{text}{}", words.join(" "), output.status))
 }
 
 #[cfg(test)]
