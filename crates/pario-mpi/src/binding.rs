@@ -150,7 +150,6 @@ functions! {
         integer_list: *mut c_int, address_list: *mut isize, count_list: *mut i64,
         type_list: *mut c_void,
     );
-    Type_get_name(datatype: usize, name: *mut c_char, len: Out<c_int>);
     Type_free(datatype: Out<usize>);
     Type_dup(datatype: usize, new: Out<usize>);
     Type_create_keyval(copy: usize, delete: usize, key: Out<c_int>, extra: *mut c_void);

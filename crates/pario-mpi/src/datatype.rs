@@ -5,17 +5,18 @@
 //! in the compact form. Bounds always come from the library, since libraries differ in how they pad
 //! structures. The result is kept as an attribute of the type: the second use costs one lookup.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
 use pario::{
-    Darray, DarrayDimension, Datatype, Distribution, Element, Error, ErrorClass, Field, Order,
-    Result,
+    Darray, DarrayDimension, Datatype, Distribution, Error, ErrorClass, Field, Order, Result,
 };
 
 use crate::attribute;
 use crate::binding::Mpi;
+
+mod predefined;
 
 /// The compact form of an MPI datatype.
 ///
@@ -29,9 +30,9 @@ pub(crate) fn decode(mpi: &'static Mpi, datatype: usize) -> Result<Datatype> {
         return Ok(known);
     }
     let contents = Contents::of(mpi, datatype)?;
-    let decoded = match contents.is_predefined(mpi) {
-        true => named(mpi, datatype)?,
-        false => contents.build(mpi, &mut |inner| decode(mpi, inner))?,
+    let decoded = match contents.is_named(mpi) {
+        true => predefined::named(mpi, datatype)?,
+        false => contents.build(mpi, datatype, &mut |inner| decode(mpi, inner))?,
     };
     let decoded = with_bounds(mpi, datatype, decoded)?;
     keep(mpi, datatype, &contents, &decoded);
@@ -54,7 +55,7 @@ pub(crate) fn replaced(
     let contents = Contents::of(mpi, datatype)?;
     match contents.is_predefined(mpi) {
         true => replace(datatype),
-        false => contents.build(mpi, &mut |inner| replaced(mpi, inner, replace)),
+        false => contents.build(mpi, datatype, &mut |inner| replaced(mpi, inner, replace)),
     }
 }
 
@@ -65,8 +66,9 @@ pub(crate) fn is_predefined(mpi: &'static Mpi, datatype: usize) -> Result<bool> 
 
 fn is_predefined_combiner(mpi: &Mpi, combiner: i64) -> bool {
     let abi = mpi.abi;
-    [abi.combiner_named, abi.combiner_f90_real, abi.combiner_f90_complex, abi.combiner_f90_integer]
-        .contains(&combiner)
+    let named = [abi.combiner_named, abi.combiner_value_index];
+    let fortran = [abi.combiner_f90_real, abi.combiner_f90_complex, abi.combiner_f90_integer];
+    named.contains(&combiner) || fortran.contains(&combiner)
 }
 
 fn failed(what: &str, code: c_int) -> Error {
@@ -100,7 +102,7 @@ impl Contents {
             counts: Vec::new(),
             types: Vec::new(),
         };
-        if contents.is_predefined(mpi) {
+        if contents.is_named(mpi) {
             return Ok(contents);
         }
         let mut integer_list = vec![0 as c_int; integers];
@@ -176,14 +178,20 @@ impl Contents {
         Ok(Envelope { combiner: i64::from(combiner), lens })
     }
 
+    /// Whether it is predefined and has no contents.
+    fn is_named(&self, mpi: &Mpi) -> bool {
+        self.combiner == mpi.abi.combiner_named
+    }
+
     fn is_predefined(&self, mpi: &Mpi) -> bool {
         is_predefined_combiner(mpi, self.combiner)
     }
 
-    /// The compact form of a derived type; frees the types that `get_contents` gave.
+    /// The compact form of a type with contents; frees the types that `get_contents` gave.
     fn build(
         &self,
         mpi: &'static Mpi,
+        datatype: usize,
         decode: &mut dyn FnMut(usize) -> Result<Datatype>,
     ) -> Result<Datatype> {
         let inner: Result<Vec<Datatype>> = self.types.iter().map(|&inner| decode(inner)).collect();
@@ -194,10 +202,10 @@ impl Contents {
                 unsafe { (mpi.call.Type_free)(&mut inner) };
             }
         }
-        self.combine(mpi, &inner?)
+        self.combine(mpi, datatype, &inner?)
     }
 
-    fn combine(&self, mpi: &Mpi, inner: &[Datatype]) -> Result<Datatype> {
+    fn combine(&self, mpi: &Mpi, datatype: usize, inner: &[Datatype]) -> Result<Datatype> {
         let abi = mpi.abi;
         let mut numbers = Numbers::new(self);
         let old = || inner.first().ok_or_else(|| invalid("a datatype made of nothing"));
@@ -251,6 +259,19 @@ impl Contents {
             it if it == abi.combiner_resized => {
                 let (lower, extent) = (numbers.address()?, numbers.address()?);
                 Datatype::resized(lower, extent, old()?)
+            }
+            it if it == abi.combiner_value_index => predefined::pair(inner),
+            it if it == abi.combiner_f90_integer => {
+                predefined::f90_integer(size(mpi, datatype)?, numbers.number()?)
+            }
+            it if it == abi.combiner_f90_real => {
+                let (digits, range) = (numbers.number()?, numbers.number()?);
+                predefined::f90_real(size(mpi, datatype)?, digits, range)
+            }
+            it if it == abi.combiner_f90_complex => {
+                let (digits, range) = (numbers.number()?, numbers.number()?);
+                let real = predefined::f90_real(size(mpi, datatype)? / 2, digits, range)?;
+                Datatype::contiguous(2, &real)
             }
             other => Err(invalid(&format!("a datatype of the unknown kind {other}"))),
         }
@@ -403,71 +424,15 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// A predefined type, by its name.
-fn named(mpi: &Mpi, datatype: usize) -> Result<Datatype> {
-    let mut room = [0u8; 1024];
-    let mut len = 0;
-    // SAFETY: the room is larger than any MPI_MAX_OBJECT_NAME.
-    let code =
-        unsafe { (mpi.call.Type_get_name)(datatype, room.as_mut_ptr().cast::<c_char>(), &mut len) };
-    let name = CStr::from_bytes_until_nul(&room).unwrap_or_default().to_string_lossy();
-    if code != 0 {
-        return Err(failed("MPI_Type_get_name", code));
-    }
+/// Bytes of data in a type.
+fn size(mpi: &Mpi, datatype: usize) -> Result<u64> {
     let mut size = 0;
     // SAFETY: the place for the answer is valid.
-    unsafe { (mpi.call.Type_size_x)(datatype, &mut size) };
-    let size = u64::try_from(size).unwrap_or(0);
-    let pair = |first: Element, place: i64| {
-        let field = |displacement, element| Field {
-            block_len: 1,
-            displacement,
-            datatype: Datatype::element(element),
-        };
-        Datatype::structure(&[field(0, first), field(place, Element::I32)])
-    };
-    let twice = |element| Datatype::contiguous(2, &Datatype::element(element));
-    match name.as_ref() {
-        "MPI_FLOAT_INT" => pair(Element::F32, 4),
-        "MPI_DOUBLE_INT" => pair(Element::F64, 8),
-        "MPI_LONG_INT" => pair(Element::Long, 8),
-        "MPI_SHORT_INT" => pair(Element::I16, 4),
-        "MPI_LONG_DOUBLE_INT" => pair(Element::LongDouble, 16),
-        "MPI_2INT" | "MPI_2INTEGER" => twice(Element::I32),
-        "MPI_2REAL" => twice(Element::F32),
-        "MPI_2DOUBLE_PRECISION" => twice(Element::F64),
-        name => simple(name, size),
+    let code = unsafe { (mpi.call.Type_size_x)(datatype, &mut size) };
+    match u64::try_from(size) {
+        Ok(size) if code == 0 => Ok(size),
+        _ => Err(failed("MPI_Type_size_x", code)),
     }
-}
-
-/// A predefined type without holes: an element, or several of one kind.
-fn simple(name: &str, size: u64) -> Result<Datatype> {
-    let complex = name.contains("COMPLEX");
-    let element = match name {
-        "MPI_BYTE" | "MPI_PACKED" | "MPI_CHAR" | "MPI_CHARACTER" | "MPI_SIGNED_CHAR"
-        | "MPI_UNSIGNED_CHAR" => Some(Element::Byte),
-        "MPI_LONG" => Some(Element::Long),
-        "MPI_UNSIGNED_LONG" => Some(Element::UnsignedLong),
-        "MPI_WCHAR" => Some(Element::WideChar),
-        "MPI_LONG_DOUBLE" => Some(Element::LongDouble),
-        _ => by_size(if complex { size / 2 } else { size }),
-    };
-    match element {
-        Some(element) if complex => Datatype::contiguous(2, &Datatype::element(element)),
-        Some(element) if element.size() == size => Ok(Datatype::element(element)),
-        _ => Datatype::contiguous(size, &Datatype::byte()),
-    }
-}
-
-fn by_size(size: u64) -> Option<Element> {
-    Some(match size {
-        1 => Element::Byte,
-        2 => Element::U16,
-        4 => Element::U32,
-        8 => Element::U64,
-        16 => Element::LongDouble,
-        _ => return None,
-    })
 }
 
 /// The type with the bounds that the library gives it.

@@ -17,8 +17,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 
-/// All elementary types.
-pub const ELEMENTS: [Element; 15] = [
+/// All elementary types that have a form in `external32`.
+pub const ELEMENTS: [Element; 19] = [
     Element::I8,
     Element::U8,
     Element::I16,
@@ -27,8 +27,12 @@ pub const ELEMENTS: [Element; 15] = [
     Element::U32,
     Element::I64,
     Element::U64,
+    Element::I128,
+    Element::U128,
+    Element::F16,
     Element::F32,
     Element::F64,
+    Element::F128,
     Element::Byte,
     Element::Long,
     Element::UnsignedLong,

@@ -39,10 +39,10 @@ pub struct Typemap {
 pub fn native_bytes(element: Element) -> i64 {
     match element {
         Element::I8 | Element::U8 | Element::Byte => 1,
-        Element::I16 | Element::U16 => 2,
+        Element::I16 | Element::U16 | Element::F16 => 2,
         Element::I32 | Element::U32 | Element::F32 | Element::WideChar => 4,
         Element::I64 | Element::U64 | Element::F64 | Element::Long | Element::UnsignedLong => 8,
-        Element::LongDouble => 16,
+        Element::I128 | Element::U128 | Element::F128 | Element::LongDouble => 16,
         unknown => panic!("tell the oracle how long {unknown:?} is"),
     }
 }

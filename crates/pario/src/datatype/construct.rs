@@ -97,8 +97,11 @@ impl Datatype {
             bounded: true,
             alignment,
         };
-        let external = (element.external_size() != element.size())
-            .then(|| Ok(compile(element.external_size(), 1)));
+        let external = match element.has_external() {
+            Ok(()) => (element.external_size() != element.size())
+                .then(|| Ok(compile(element.external_size(), 1))),
+            Err(error) => Some(Err(error)),
+        };
         let native = compile(element.size(), element.alignment());
         Datatype::from_parts(native, external, Signature::element(element))
     }

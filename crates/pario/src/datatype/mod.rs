@@ -56,7 +56,7 @@ pub struct Datatype {
 struct Both {
     native: Compiled,
     /// The type in `external32`, where its sizes differ from the native ones; an error if it is
-    /// too large there.
+    /// too large there, or has no form there.
     external: Option<Result<Compiled>>,
     signature: Signature,
 }
@@ -150,7 +150,7 @@ impl Datatype {
     /// Extent in the `external32` representation.
     ///
     /// # Errors
-    /// `Type` if the type is too large in it.
+    /// `Type` if the type is too large in it, `UnsupportedDatarep` if it has no form there.
     pub fn external_extent(&self) -> Result<i64> {
         Ok(self.compiled(Form::External)?.extent())
     }

@@ -77,6 +77,19 @@ impl Signature {
         }
     }
 
+    /// Checks that every element has a form in a representation.
+    ///
+    /// # Errors
+    /// `UnsupportedDatarep` if one has none.
+    pub(crate) fn check(&self, form: Form) -> Result<()> {
+        match self {
+            _ if form == Form::Native => Ok(()),
+            Signature::Repeat { element, .. } => element.has_external(),
+            Signature::Loop { body, .. } => body.check(form),
+            Signature::Sequence(parts) => parts.iter().try_for_each(|part| part.check(form)),
+        }
+    }
+
     /// Where the element that holds byte `position` of one representation begins, in both:
     /// (native, external).
     pub(crate) fn boundary(&self, position: u64, form: Form) -> (u64, u64) {
@@ -195,6 +208,15 @@ mod tests {
     fn sizes_count_both_representations() {
         assert_eq!(sample().bytes(Form::Native), 29);
         assert_eq!(sample().bytes(Form::External), 21);
+    }
+
+    #[test]
+    fn one_unknown_element_refuses_the_whole() {
+        assert!(sample().check(Form::External).is_ok());
+        let whole = Signature::joined([sample(), Signature::element(Element::Opaque)]).repeated(3);
+        let class = whole.check(Form::External).unwrap_err().class();
+        assert_eq!(class, crate::ErrorClass::UnsupportedDatarep);
+        assert!(whole.check(Form::Native).is_ok());
     }
 
     #[test]

@@ -161,7 +161,10 @@ impl Handle {
         let (view, hints, atomic) = (state.view.clone(), state.hints.clone(), state.atomic);
         let counted = kind.check(&self.mode, position).and_then(|()| {
             let form = view.view.representation().form();
-            signature.and_then(|signature| request::etypes(&view, signature.bytes(form)))
+            signature.and_then(|signature| {
+                signature.check(form)?;
+                request::etypes(&view, signature.bytes(form))
+            })
         });
         let ordered = kind.collective && position == Position::Shared;
         let mut pointer = None;
