@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::CommonMemory;
 use super::collective::{index, rank_of};
+use super::idle_first::IdleFirst;
 use crate::number::{narrow, wide};
 
 /// Windows that are in use at a time, at most.
@@ -256,25 +257,15 @@ impl<'a> Board<'a> {
         }
         let count = rank_of(self.states.len());
         let others = (1..count).map(|distance| (self.rank + distance) % count);
-        let mut waiting: Vec<u32> =
+        let waiting: Vec<u32> =
             others.filter(|&rank| self.waiting(rank).is_some_and(|(_, low)| can_go(low))).collect();
-        let mut woken = Vec::new();
         if waiting.is_empty() {
-            return woken;
+            return Vec::new();
         }
         let processor = |rank: u32| self.processors[index(rank)].load(Ordering::Relaxed);
-        let mut busy: Vec<u64> =
-            (0..count).filter(|&rank| self.runs(rank)).map(processor).collect();
-        while woken.len() < limit {
-            let load = |rank: u32| busy.iter().filter(|&&one| one == processor(rank)).count();
-            let Some(at) = (0..waiting.len()).min_by_key(|&at| load(waiting[at])) else { break };
-            let rank = waiting.remove(at);
-            if self.awake(rank, can_go) {
-                busy.push(processor(rank));
-                woken.push(rank);
-            }
-        }
-        woken
+        let busy = (0..count).filter(|&rank| self.runs(rank)).map(processor);
+        let waiting = waiting.into_iter().map(|rank| (rank, processor(rank)));
+        IdleFirst::new(waiting, busy).take(limit, |rank| self.awake(rank, can_go))
     }
 
     /// The last of so many windows from one on that it is worth while to wake a rank for them.

@@ -24,6 +24,7 @@ pub mod collective;
 mod common_memory;
 mod cores;
 mod gate;
+mod idle_first;
 mod process_memory;
 mod simulated;
 mod solo;

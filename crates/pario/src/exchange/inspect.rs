@@ -29,8 +29,10 @@ use super::agree::{most_specific, same_call};
 
 /// Accesses up to this size are sent to every rank.
 const SENT_TO_ALL_BYTES: usize = 1024;
-/// With more ranks, pairs of accesses are not compared.
-const COMPARED_RANKS_MAX: usize = 1024;
+/// Up to so many ranks, every rank compares all pairs of accesses. With more, each compares its own
+/// with the others' and all learn what came of it: one more all-gather for a new plan is cheaper
+/// than half a million comparisons on each of 1,024 ranks.
+const COMPARED_BY_ALL_MAX: usize = 64;
 
 /// What the planners look at besides the request.
 pub(crate) struct Circumstances<'a> {
@@ -123,7 +125,10 @@ pub(crate) async fn together(
         true => announcements.iter().map(|one| one.access.clone()).collect(),
         false => None,
     };
-    let apart = announced.as_deref().map(all_disjoint);
+    let apart = match &announced {
+        Some(announced) => Some(are_apart(communicator, call, announced).await?),
+        None => None,
+    };
     let common = match &plan.steps {
         Steps::Independent(_) => None,
         // Two ranks must not write a byte at once, and all must know that none do.
@@ -368,23 +373,47 @@ fn outline(access: &Access, shuffled: &Shuffled) -> Result<Access> {
     Access::new(&layout, 0, layout.size())
 }
 
-/// Whether no two of the accesses share a byte, as far as that can be seen quickly.
+/// Whether no two of the accesses of all ranks share a byte, as far as that can be seen quickly;
+/// the same on every rank.
+async fn are_apart(communicator: &dyn Communicator, call: u64, all: &[Access]) -> Result<bool> {
+    if all.len() <= COMPARED_BY_ALL_MAX {
+        return Ok(all_disjoint(all));
+    }
+    let own = index(communicator.rank());
+    let verdict = pairs_disjoint(all, compared_by(own, all.len()));
+    let verdicts = all_gather(communicator, call, vec![u8::from(verdict)]).await?;
+    Ok(verdicts.iter().all(|verdict| *verdict == [1]))
+}
+
+/// The pairs of accesses that a rank compares, so that together all ranks compare every pair once:
+/// each the half of the circle of ranks that follows it.
+fn compared_by(own: usize, ranks: usize) -> impl Iterator<Item = (usize, usize)> {
+    let of_even = move |distance: usize| 2 * distance < ranks || own < ranks / 2;
+    let distances = (1..=ranks / 2).filter(move |&distance| of_even(distance));
+    distances.map(move |distance| (own, (own + distance) % ranks))
+}
+
+/// Whether no two of the accesses that this rank knows share a byte, as far as that can be seen
+/// quickly.
 fn all_disjoint(peers: &[Access]) -> bool {
-    // Views go on behind the request, where they may well meet.
+    let others = |one: usize| (one + 1..peers.len()).map(move |two| (one, two));
+    peers.len() <= COMPARED_BY_ALL_MAX && pairs_disjoint(peers, (0..peers.len()).flat_map(others))
+}
+
+/// Whether the accesses of no pair share a byte.
+fn pairs_disjoint(all: &[Access], mut pairs: impl Iterator<Item = (usize, usize)>) -> bool {
+    // Views go on after the request, where they may well meet.
     let asked = |access: &Access| access.part(&access.positions());
-    let busy = peers.iter().filter(|access| !access.is_empty());
-    let Ok(busy) = busy.map(asked).collect::<Result<Vec<Access>>>() else { return false };
-    let apart = |one: &Access, two: &Access| {
+    let Ok(asked) = all.iter().map(asked).collect::<Result<Vec<Access>>>() else { return false };
+    pairs.all(|(one, two)| {
+        let (one, two) = (&asked[one], &asked[two]);
         let (mine, other) = (one.reach(), two.reach());
-        mine.end <= other.start
+        one.is_empty()
+            || two.is_empty()
+            || mine.end <= other.start
             || other.end <= mine.start
             || disjoint(one.place(one.positions().start).0, two.place(two.positions().start).0)
-    };
-    busy.len() <= COMPARED_RANKS_MAX
-        && busy
-            .iter()
-            .enumerate()
-            .all(|(number, one)| busy[number + 1..].iter().all(|two| apart(one, two)))
+    })
 }
 
 #[cfg(test)]
@@ -404,6 +433,44 @@ mod tests {
         let all = |len| (0..4).map(|rank| access(rank, len)).collect::<Vec<_>>();
         assert!(all_disjoint(&all(4000)));
         assert!(!all_disjoint(&all(4004)));
+    }
+
+    #[test]
+    fn every_pair_of_ranks_is_compared_once() {
+        for ranks in [1, 2, 3, 8, 9, 1024] {
+            let mut compared = vec![0; ranks * ranks];
+            for own in 0..ranks {
+                let pairs: Vec<(usize, usize)> = compared_by(own, ranks).collect();
+                assert!(pairs.len() <= ranks / 2, "{} pairs of {ranks} ranks", pairs.len());
+                for (one, two) in pairs {
+                    compared[one.min(two) * ranks + one.max(two)] += 1;
+                }
+            }
+            for (one, two) in (0..ranks).flat_map(|one| (one + 1..ranks).map(move |two| (one, two)))
+            {
+                assert_eq!(compared[one * ranks + two], 1, "ranks {one} and {two} of {ranks}");
+            }
+        }
+    }
+
+    /// With many ranks each compares its own access only; an overlap of two others still counts.
+    #[test]
+    fn all_of_many_ranks_learn_of_an_overlap() {
+        use crate::comm::Simulated;
+        for (size, overlap) in [(3, true), (3, false), (90, true), (90, false)] {
+            let apart = Simulated::new(size, 5).run(|comm| async move {
+                let access = |rank: u32| {
+                    let moved = i64::from(overlap && rank == 2);
+                    let start = 4 * i64::from(rank) - moved;
+                    let layout = Layout::block(start, 4).unwrap();
+                    let layout = layout.repeated(10, 4 * i64::from(size)).unwrap();
+                    Access::new(&layout, 0, 40).unwrap()
+                };
+                let all: Vec<Access> = (0..size).map(access).collect();
+                are_apart(&*comm, 0, &all).await.unwrap()
+            });
+            assert_eq!(apart, vec![!overlap; index(size)], "{size} ranks");
+        }
     }
 
     #[test]
