@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use pario::storage::{Driver, Memory, Operation};
 use pario::{
-    Communicator, Datatype, Error, ErrorClass, File, OpenOptions, Position, Representation, Result,
-    Solo, Source, Target, Threads, Typed, View,
+    Communicator, Datatype, Error, ErrorClass, File, HintSet, OpenOptions, Position,
+    Representation, Result, Solo, Source, Target, Threads, Typed, View,
 };
 use pario_testkit::device::Hooked;
 use pario_testkit::scratch::Scratch;
@@ -527,6 +527,120 @@ fn one_bad_argument_in_a_collective_reaches_all_ranks() {
     });
 }
 
+/// As above, where a conversion divides the call into parts before anything else.
+#[test]
+fn one_bad_argument_in_a_converted_collective_leaves_all_pointers() {
+    let watchdog = Watchdog::new("converted collectives");
+    watchdog.step("write_all".to_owned());
+    let memory = store();
+    Threads::new(3).run(|comm| {
+        let file = both(options(&memory)).open(&*comm, "f").expect("opens");
+        let int = Datatype::of::<i32>();
+        let view = View::new(0, &int, &int).with_representation(Representation::External32);
+        file.set_view(&view).expect("a view");
+        file.seek(SeekFrom::Start(3)).expect("seeks");
+        let wrong = Error::new(ErrorClass::Count, "a negative count");
+        let data = [1i32, 2];
+        let source = if comm.rank() == 1 { Err(wrong) } else { Ok(Source::from(&data)) };
+        let error = file.try_write_all(Position::Individual, source).expect_err("rank 1 is wrong");
+        assert_error(&error, ErrorClass::Count, "a negative count");
+        assert_eq!(file.position(), 3);
+        file.close().expect("closes");
+    });
+    assert_eq!(memory.contents("f").expect("there"), OLD);
+}
+
+/// Every collective that takes an argument: what a caller finds wrong on one rank, before pario
+/// sees it, ends the call on all ranks.
+#[test]
+fn an_error_found_by_the_caller_on_one_rank_reaches_all_ranks() {
+    type Call = fn(&File, Result<()>) -> Result<()>;
+    let calls: [(&str, Call); 9] = [
+        ("set_size", |file, own| file.try_set_size(own.map(|()| 50))),
+        ("preallocate", |file, own| file.try_preallocate(own.map(|()| 500))),
+        ("seek_shared", |file, own| {
+            file.try_seek_shared(own.map(|()| SeekFrom::Start(2))).map(drop)
+        }),
+        ("set_hints", |file, own| {
+            let hints = HintSet::new().with("cb_nodes", "1");
+            file.try_set_hints(own.map(|()| &hints))
+        }),
+        ("set_view", |file, own| {
+            let view = View::new(4, &byte(), &byte());
+            file.try_set_view(own.map(|()| &view))
+        }),
+        ("set_view_with", |file, own| {
+            let (view, hints) = (View::bytes(), HintSet::new().with("cb_nodes", "1"));
+            file.try_set_view_with(own.map(|()| &view), &hints, 1)
+        }),
+        ("read_all", |file, own| {
+            let mut target = [0u8; 4];
+            let target = own.map(|()| Target::from(&mut target));
+            file.try_read_all(Position::Individual, target).map(drop)
+        }),
+        ("write_all", |file, own| {
+            let source = own.map(|()| Source::from(&[1u8; 4]));
+            file.try_write_all(Position::Shared, source).map(drop)
+        }),
+        ("agree_on", |file, own| file.agree_on(own)),
+    ];
+    for (name, call) in calls {
+        for wrong in 0..3 {
+            refuse(3, both, (ErrorClass::Count, name), |file, rank| {
+                let found = Error::new(ErrorClass::Count, format!("{name}: wrong"));
+                call(file, if rank == wrong { Err(found) } else { Ok(()) })
+            });
+        }
+    }
+}
+
+/// A name that one rank does not have.
+#[test]
+fn an_open_without_a_name_on_one_rank_fails_on_all() {
+    let watchdog = Watchdog::new("open without a name");
+    for wrong in 0..3 {
+        watchdog.step(format!("rank {wrong}"));
+        let memory = Memory::new();
+        let errors = Threads::new(3).run(|comm| {
+            let found = Error::new(ErrorClass::Arg, "no name");
+            let path = std::path::Path::new("f");
+            let path = if comm.rank() == wrong { Err(found) } else { Ok(path) };
+            let options = both(options(&memory)).create(true);
+            options.try_open(&*comm, path).err().expect("refused")
+        });
+        for error in errors {
+            assert_eq!((error.class(), error.rank()), (ErrorClass::Arg, Some(wrong)), "{error}");
+        }
+        assert_eq!(memory.contents("f"), None, "nothing was created");
+    }
+}
+
+/// MPI lets ranks give hints or not, each for itself: rank 0's count.
+#[test]
+fn hints_of_some_ranks_only_are_taken_with_a_view() {
+    let watchdog = Watchdog::new("hints of some ranks");
+    for givers in 0..8u32 {
+        watchdog.step(format!("{givers:#b}"));
+        let memory = store();
+        Threads::new(3).run(|comm| {
+            let file = both(options(&memory)).open(&*comm, "f").expect("opens");
+            let gives = givers >> comm.rank() & 1 != 0;
+            let hints = match gives {
+                true => HintSet::new().with("cb_buffer_size", "8192"),
+                false => HintSet::new(),
+            };
+            file.try_set_view_with(Ok(&View::bytes()), &hints, 0).expect("a view");
+            let of_rank_0 = givers & 1 != 0;
+            assert_eq!(file.hints().value("cb_buffer_size") == Some("8192"), of_rank_0);
+            file.read_all(0, &mut [0u8; 10]).expect("the ranks are in step");
+            file.close().expect("closes");
+        });
+    }
+    refuse(2, both, (ErrorClass::NotSame, "representation"), |file, rank| {
+        file.try_set_view_with(Ok(&View::bytes()), &HintSet::new(), u64::from(rank))
+    });
+}
+
 #[test]
 fn a_datatype_outside_the_slice_is_refused_before_the_call() {
     let ints = Datatype::vector(3, 1, 2, &Datatype::of::<i32>()).expect("a datatype");
@@ -584,6 +698,36 @@ fn a_second_split_collective_is_refused() {
         file.close().expect("closes");
     });
     assert_eq!(memory.contents("f").expect("there"), OLD);
+}
+
+/// The rank whose split collective is active announces the error; the others do not wait for it.
+#[test]
+fn a_second_split_collective_of_one_rank_is_refused_on_all() {
+    let watchdog = Watchdog::new("a second split collective of one rank");
+    for wrong in 0..2 {
+        watchdog.step(format!("rank {wrong}"));
+        let memory = store();
+        Threads::new(2).run(|comm| {
+            let file = both(options(&memory)).open(&*comm, "f").expect("opens");
+            let first = file.write_all_begin(0, vec![7u8; 10]).expect("begins");
+            let first = match comm.rank() == wrong {
+                true => Some(first),
+                false => {
+                    first.end().0.expect("writes");
+                    None
+                }
+            };
+            let error = match file.write_all_begin(0, vec![1u8; 10]) {
+                Ok(second) => second.end().0.expect_err("the other rank is wrong"),
+                Err(error) => error,
+            };
+            assert_error(&error, ErrorClass::RequestActive, "end it");
+            first.into_iter().for_each(|first| assert!(first.end().0.is_ok()));
+            file.read_all(0, &mut [0u8; 10]).expect("the ranks are in step");
+            file.close().expect("closes");
+        });
+        assert_eq!(memory.contents("f").expect("there"), OLD);
+    }
 }
 
 #[test]

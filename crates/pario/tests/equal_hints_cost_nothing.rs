@@ -71,7 +71,7 @@ fn repeated_hints_take_no_time_and_no_memory() {
     let again = in_effect(&file);
     assert_eq!(repeat(&file, |file, _| file.set_hints(&in_effect(file)).unwrap()), 0);
     let with_view = |file: &File, _| {
-        file.try_set_view_with(Ok(&View::bytes()), &in_effect(file)).unwrap();
+        file.try_set_view_with(Ok(&View::bytes()), &in_effect(file), 0).unwrap();
     };
     assert_eq!(repeat(&file, with_view), 0);
     assert_eq!(file.hints().ignored, []);
@@ -118,7 +118,7 @@ fn hints_of_some_ranks_only() {
                 if mine {
                     given = HintSet::new().with("cb_buffer_size", value);
                 }
-                file.try_set_view_with(Ok(&View::bytes()), &given).unwrap();
+                file.try_set_view_with(Ok(&View::bytes()), &given, 0).unwrap();
                 file.set_hints(&given).unwrap();
                 file.write_all(u64::from(comm.rank()), &[1u8]).unwrap();
                 let expected = if whose == 0 { value } else { "16777216" };
@@ -127,7 +127,7 @@ fn hints_of_some_ranks_only() {
             // A view that is refused changes no hint.
             let refused = pario::Error::new(pario::ErrorClass::Type, "no view");
             let hints = HintSet::new().with("cb_buffer_size", "64");
-            file.try_set_view_with(Err(refused), &hints).unwrap_err();
+            file.try_set_view_with(Err(refused), &hints, 0).unwrap_err();
             assert_ne!(file.hints().value("cb_buffer_size"), Some("64"));
             file.close().unwrap();
         });

@@ -256,7 +256,7 @@ pub(super) unsafe fn set_view(
         // SAFETY: passed on from the caller.
         let view = unsafe { describe(open, displacement, types, representation) };
         let asked = view.as_ref().map(|(view, ..)| view).map_err(Clone::clone);
-        open.file.try_set_view_with(asked, &hints(mpi, info))?;
+        open.file.try_set_view_with(asked, &hints(mpi, info), 0)?;
         let (_, name, conversion) = view?;
         let (etype, filetype) = (own_type(mpi, types.0)?, own_type(mpi, types.1)?);
         let old = {

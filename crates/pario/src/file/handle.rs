@@ -4,6 +4,7 @@
 //! `Handle::begin`; what may wait is in the futures. A blocking call drives the future at once, a
 //! non-blocking one hands it over.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::SeekFrom;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +24,7 @@ use crate::number::wide;
 use crate::plan::{FileFacts, Memory};
 use crate::statistics::{CallStatistics, FileStatistics, Summary};
 use crate::storage::{self, Driver, OpenMode, Storage};
-use crate::view::{CompiledView, View};
+use crate::view::{CompiledView, Representation, View};
 
 /// An open file, with every waiting call as a future.
 ///
@@ -89,15 +90,19 @@ impl Handle {
         error.in_file(&self.path).on_rank(self.communicator.rank())
     }
 
+    /// Opens a file; an error in place of the name is announced to all ranks.
     pub(super) async fn open(
         options: &OpenOptions,
         communicator: &dyn Communicator,
-        path: &Path,
+        path: Result<&Path>,
     ) -> Result<Handle> {
         let communicator = communicator.duplicate()?;
         let rank = communicator.rank();
-        let opened = open_together(options, &communicator, path).await;
-        opened.map_err(|error| error.in_file(path).on_rank(rank))
+        let opened = open_together(options, &communicator, path.clone()).await;
+        opened.map_err(|error| match path {
+            Ok(path) => error.in_file(path).on_rank(rank),
+            Err(_) => error.on_rank(rank),
+        })
     }
 
     /// The file's name, without a driver prefix.
@@ -202,13 +207,20 @@ impl Handle {
     /// # Errors
     /// As [`Handle::seek`]; `NotSame` if the ranks differ.
     pub async fn seek_shared(&self, to: SeekFrom) -> Result<u64> {
+        self.try_seek_shared(Ok(to)).await
+    }
+
+    /// Moves the shared file pointer; an error that this rank found in its argument is the outcome
+    /// on all ranks, and nobody waits for it.
+    ///
+    /// # Errors
+    /// As [`Handle::seek_shared`], and the error that was given.
+    pub async fn try_seek_shared(&self, to: Result<SeekFrom>) -> Result<u64> {
         // The mode is the same on all ranks.
         self.refuse_sequential("seek_shared")?;
         let call = self.next_call();
-        let own = match self.communicator.counter_add(0) {
-            Ok(position) => self.seek_target(to, position),
-            Err(error) => Err(error),
-        };
+        let position = self.communicator.counter_add(0);
+        let own = to.and_then(|to| self.seek_target(to, position?));
         let position = self.enter_same(call, "seek_shared", own).await?;
         let own = match self.communicator.rank() {
             0 => self.communicator.counter_set(position),
@@ -264,25 +276,32 @@ impl Handle {
     /// # Errors
     /// As [`Handle::set_view`], and the error that was given.
     pub async fn try_set_view(&self, view: Result<&View>) -> Result<()> {
-        self.try_set_view_with(view, &HintSet::new()).await
+        self.try_set_view_with(view, &HintSet::new(), 0).await
     }
 
     /// Changes this rank's view and gives more hints, as [`Handle::set_hints`] does, in one step:
     /// all ranks call it, with hints or without. Hints of rank 0 that change nothing cost nothing
-    /// but a comparison.
+    /// but a comparison. `common` is a number of the caller's that must be the same on all ranks,
+    /// such as one for the name of a data representation.
     ///
     /// # Errors
-    /// As [`Handle::try_set_view`]; then the hints stay as they were.
-    pub async fn try_set_view_with(&self, view: Result<&View>, hints: &HintSet) -> Result<()> {
+    /// As [`Handle::try_set_view`]; then the hints stay as they were. `NotSame` if `common` differs.
+    pub async fn try_set_view_with(
+        &self,
+        view: Result<&View>,
+        hints: &HintSet,
+        common: u64,
+    ) -> Result<()> {
         let call = self.next_call();
         let changes = self.state().changes(hints);
         let compiled = view.and_then(|view| CompiledView::new(view, self.mode.write));
-        let external = crate::Representation::External32;
-        let common = compiled.as_ref().map_err(Clone::clone).map(|compiled| {
-            let representation = u64::from(compiled.view.representation() == external);
-            compiled.etype_bytes << 2 | representation << 1 | u64::from(changes)
+        let own = compiled.as_ref().map_err(Clone::clone).map(|compiled| {
+            let representation = compiled.view.representation() == Representation::External32;
+            let mut hasher = DefaultHasher::new();
+            (compiled.etype_bytes, representation, common).hash(&mut hasher);
+            hasher.finish() << 1 | u64::from(changes)
         });
-        let values = self.enter(call, "set_view", common).await?;
+        let values = self.enter(call, "set_view", own).await?;
         let common: Vec<u64> = values.iter().map(|value| value >> 1).collect();
         same_values(&common, "set_view: size of the etype, or representation")
             .map_err(|error| self.explain(error))?;
@@ -305,11 +324,21 @@ impl Handle {
     /// # Errors
     /// `PeerLost` if a rank is gone.
     pub async fn set_hints(&self, hints: &HintSet) -> Result<()> {
+        self.try_set_hints(Ok(hints)).await
+    }
+
+    /// Gives more hints; an error that this rank found while it made them is the outcome on all
+    /// ranks, and nobody waits for it.
+    ///
+    /// # Errors
+    /// As [`Handle::set_hints`], and the error that was given.
+    pub async fn try_set_hints(&self, hints: Result<&HintSet>) -> Result<()> {
         let call = self.next_call();
-        let own = self.state().changes(hints);
-        let values = self.enter(call, "set_hints", Ok(u64::from(own))).await?;
+        let own = hints.as_ref().is_ok_and(|hints| self.state().changes(hints));
+        let argument = hints.as_ref().map_err(Clone::clone).map(|_| u64::from(own));
+        let values = self.enter(call, "set_hints", argument).await?;
         let change = HintChange { own, common: values[0] != 0 };
-        let taken = self.take_hints(call, hints, change).await;
+        let taken = self.take_hints(call, hints?, change).await;
         match change.common {
             // No rank begins a call by the new rules for locks while another ends one by the old.
             true => self.agree(call, taken).await,
@@ -363,7 +392,16 @@ impl Handle {
     /// `NotSame` if the ranks differ, `ReadOnly` if the file was opened for reading only, or what
     /// the storage says.
     pub async fn set_size(&self, bytes: u64) -> Result<()> {
-        self.resize(bytes, "set_size", |storage| storage.set_size(bytes)).await
+        self.try_set_size(Ok(bytes)).await
+    }
+
+    /// Cuts or extends the file; an error that this rank found in its argument is the outcome on
+    /// all ranks, and nobody waits for it.
+    ///
+    /// # Errors
+    /// As [`Handle::set_size`], and the error that was given.
+    pub async fn try_set_size(&self, bytes: Result<u64>) -> Result<()> {
+        self.resize(bytes, "set_size", |storage, bytes| storage.set_size(bytes)).await
     }
 
     /// Makes room for the first `bytes` bytes on the device, together with all ranks.
@@ -371,24 +409,33 @@ impl Handle {
     /// # Errors
     /// As [`Handle::set_size`].
     pub async fn preallocate(&self, bytes: u64) -> Result<()> {
-        self.resize(bytes, "preallocate", |storage| storage.preallocate(bytes)).await
+        self.try_preallocate(Ok(bytes)).await
+    }
+
+    /// Makes room on the device; an error that this rank found in its argument is the outcome on
+    /// all ranks, and nobody waits for it.
+    ///
+    /// # Errors
+    /// As [`Handle::set_size`], and the error that was given.
+    pub async fn try_preallocate(&self, bytes: Result<u64>) -> Result<()> {
+        self.resize(bytes, "preallocate", |storage, bytes| storage.preallocate(bytes)).await
     }
 
     async fn resize(
         &self,
-        bytes: u64,
+        bytes: Result<u64>,
         name: &str,
-        change: impl Fn(&dyn Storage) -> Result<()>,
+        change: impl Fn(&dyn Storage, u64) -> Result<()>,
     ) -> Result<()> {
         let call = self.next_call();
         self.wait_for(self.running()).await;
-        self.enter_same(call, name, Ok(bytes)).await?;
+        let bytes = self.enter_same(call, name, bytes).await?;
         let own = match (self.mode.write, self.communicator.rank()) {
             (false, _) => {
                 let text = format!("{name}: the file was opened for reading only");
                 Err(Error::new(ErrorClass::ReadOnly, text))
             }
-            (true, 0) => change(&*self.storage),
+            (true, 0) => change(&*self.storage, bytes),
             (true, _) => Ok(()),
         };
         self.agree(call, own).await
@@ -407,6 +454,17 @@ impl Handle {
             false => Ok(()),
         };
         self.agree(call, own).await
+    }
+
+    /// Makes the result of something that every rank did by itself that of all ranks; all ranks
+    /// call it.
+    ///
+    /// # Errors
+    /// The same class on all ranks: the most specific that any rank gave.
+    pub async fn agree_on<T: Send>(&self, own: Result<T>) -> Result<T> {
+        let call = self.next_call();
+        self.enter(call, "agree_on", own.as_ref().map(|_| 0).map_err(Clone::clone)).await?;
+        own
     }
 
     /// Ends all calls that are still running, and closes the file on all ranks.
@@ -507,11 +565,11 @@ async fn from_rank_0(communicator: &dyn Communicator, call: u64, own: &Hints) ->
 async fn open_together(
     options: &OpenOptions,
     communicator: &Arc<dyn Communicator>,
-    path: &Path,
+    path: Result<&Path>,
 ) -> Result<Handle> {
     let comm = &**communicator;
     let mode = options.mode;
-    agree_on(comm, 0, mode.check()).await?;
+    let path = agree_on(comm, 0, mode.check().and(path)).await?;
     same_values(&all_gather_number(comm, 0, mode.bits()).await?, "open: access mode")?;
     let (driver, path) = match &options.driver {
         Some(driver) => (driver.clone(), path),

@@ -277,7 +277,8 @@ impl File {
     /// Begins a collective read; [`Split::end`] ends it.
     ///
     /// # Errors
-    /// `RequestActive` if another split collective is active on this file.
+    /// `RequestActive` if another split collective is active on this file; the ranks where none is
+    /// get it from [`Split::end`].
     pub fn read_all_begin<B: OwnedBuffer>(
         &self,
         position: impl Into<Position>,
@@ -289,7 +290,7 @@ impl File {
     /// Begins a collective write; [`Split::end`] ends it.
     ///
     /// # Errors
-    /// `RequestActive` if another split collective is active on this file.
+    /// As [`File::read_all_begin`].
     pub fn write_all_begin<B: OwnedBuffer>(
         &self,
         position: impl Into<Position>,
@@ -304,7 +305,13 @@ impl File {
         position: Position,
         buffer: B,
     ) -> Result<Split<B>> {
-        Split::<B>::reserve(&self.handle).map_err(|error| self.handle.explain(error))?;
+        if let Err(error) = Split::<B>::reserve(&self.handle) {
+            // The others may be right: this rank takes part, so that they learn of it.
+            let begun = self.handle.begin(kind, position, Err(error.clone()), false);
+            let refused = self.handle.run(begun, Err(error.clone()));
+            let refused = block_on(&*self.handle.communicator, refused);
+            return Err(refused.err().unwrap_or(error));
+        }
         let pending = self.start(kind, position, buffer);
         Ok(Split::new(self.handle.clone(), pending))
     }
@@ -396,12 +403,19 @@ impl File {
         block_on(&*self.handle.communicator, self.handle.try_set_view(view))
     }
 
-    /// Changes this rank's view and gives more hints; see [`Handle::try_set_view_with`].
+    /// Changes this rank's view and gives more hints, or fails on all ranks; see
+    /// [`Handle::try_set_view_with`].
     ///
     /// # Errors
     /// As [`Handle::try_set_view_with`].
-    pub fn try_set_view_with(&self, view: Result<&View>, hints: &HintSet) -> Result<()> {
-        block_on(&*self.handle.communicator, self.handle.try_set_view_with(view, hints))
+    pub fn try_set_view_with(
+        &self,
+        view: Result<&View>,
+        hints: &HintSet,
+        common: u64,
+    ) -> Result<()> {
+        let change = self.handle.try_set_view_with(view, hints, common);
+        block_on(&*self.handle.communicator, change)
     }
 
     /// Gives more hints; see [`Handle::set_hints`].
@@ -410,6 +424,14 @@ impl File {
     /// As [`Handle::set_hints`].
     pub fn set_hints(&self, hints: &HintSet) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.set_hints(hints))
+    }
+
+    /// Gives more hints, or fails on all ranks; see [`Handle::try_set_hints`].
+    ///
+    /// # Errors
+    /// As [`Handle::try_set_hints`].
+    pub fn try_set_hints(&self, hints: Result<&HintSet>) -> Result<()> {
+        block_on(&*self.handle.communicator, self.handle.try_set_hints(hints))
     }
 
     /// Switches atomic mode; see [`Handle::set_atomicity`].
@@ -428,12 +450,28 @@ impl File {
         block_on(&*self.handle.communicator, self.handle.seek_shared(to))
     }
 
+    /// Moves the shared file pointer, or fails on all ranks; see [`Handle::try_seek_shared`].
+    ///
+    /// # Errors
+    /// As [`Handle::try_seek_shared`].
+    pub fn try_seek_shared(&self, to: Result<SeekFrom>) -> Result<u64> {
+        block_on(&*self.handle.communicator, self.handle.try_seek_shared(to))
+    }
+
     /// Cuts or extends the file; see [`Handle::set_size`].
     ///
     /// # Errors
     /// As [`Handle::set_size`].
     pub fn set_size(&self, bytes: u64) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.set_size(bytes))
+    }
+
+    /// Cuts or extends the file, or fails on all ranks; see [`Handle::try_set_size`].
+    ///
+    /// # Errors
+    /// As [`Handle::try_set_size`].
+    pub fn try_set_size(&self, bytes: Result<u64>) -> Result<()> {
+        block_on(&*self.handle.communicator, self.handle.try_set_size(bytes))
     }
 
     /// Makes room on the device; see [`Handle::preallocate`].
@@ -444,12 +482,28 @@ impl File {
         block_on(&*self.handle.communicator, self.handle.preallocate(bytes))
     }
 
+    /// Makes room on the device, or fails on all ranks; see [`Handle::try_preallocate`].
+    ///
+    /// # Errors
+    /// As [`Handle::try_preallocate`].
+    pub fn try_preallocate(&self, bytes: Result<u64>) -> Result<()> {
+        block_on(&*self.handle.communicator, self.handle.try_preallocate(bytes))
+    }
+
     /// Moves written bytes to the device; see [`Handle::sync`].
     ///
     /// # Errors
     /// As [`Handle::sync`].
     pub fn sync(&self) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.sync())
+    }
+
+    /// One result of all ranks; see [`Handle::agree_on`].
+    ///
+    /// # Errors
+    /// As [`Handle::agree_on`].
+    pub fn agree_on<T: Send>(&self, own: Result<T>) -> Result<T> {
+        block_on(&*self.handle.communicator, self.handle.agree_on(own))
     }
 
     /// Closes the file on all ranks, after all calls that are still running.

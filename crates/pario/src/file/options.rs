@@ -153,7 +153,16 @@ impl OpenOptions {
     /// The same class on every rank, if any rank cannot open the file; then a file that this
     /// call created is deleted again.
     pub fn open(&self, communicator: &dyn Communicator, path: impl AsRef<Path>) -> Result<File> {
-        let opening = Handle::open(self, communicator, path.as_ref());
+        self.try_open(communicator, Ok(path.as_ref()))
+    }
+
+    /// Opens a file; an error that this rank found in its name is the outcome on all ranks, and
+    /// nobody waits for it.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`], and the error that was given.
+    pub fn try_open(&self, communicator: &dyn Communicator, path: Result<&Path>) -> Result<File> {
+        let opening = Handle::open(self, communicator, path);
         Ok(File::new(block_on(communicator, opening)?))
     }
 
@@ -166,6 +175,6 @@ impl OpenOptions {
         communicator: &dyn Communicator,
         path: impl AsRef<Path> + Send,
     ) -> Result<File> {
-        Ok(File::new(Handle::open(self, communicator, path.as_ref()).await?))
+        Ok(File::new(Handle::open(self, communicator, Ok(path.as_ref())).await?))
     }
 }

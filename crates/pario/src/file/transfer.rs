@@ -348,7 +348,8 @@ impl Handle {
         let parts = match begun.kind.collective {
             true => {
                 let own = begun.place.clone().map(|_| own_parts);
-                self.enter(begun.call, begun.kind.name, own).await?
+                let parts = self.enter(begun.call, begun.kind.name, own).await;
+                parts.inspect_err(|_| self.put_back(begun))?
             }
             false => vec![own_parts],
         };
