@@ -7,14 +7,15 @@
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pario::{Error, ErrorClass};
+use pario::{Error, ErrorClass, Result};
 
 use super::FAILURE;
 use super::files::{self, OpenFile};
 use crate::abi::Family;
 use crate::binding::Mpi;
+use crate::comm::check;
 
 /// Distinct error texts that are given codes of their own; later ones share their class.
 const TEXTS_MAX: usize = 1000;
@@ -152,14 +153,18 @@ pub(super) fn drop_reference(mpi: &Mpi, handler: Handler) -> bool {
 }
 
 /// A fresh handler for a callback.
-pub(super) fn create(mpi: &Mpi, callback: usize, language: Language) -> Result<Handler, c_int> {
+///
+/// # Errors
+/// `Arg` for no callback; `Other` if the library makes no handler.
+pub(super) fn create(mpi: &Mpi, callback: usize, language: Language) -> Result<Handler> {
+    if callback == 0 {
+        return Err(Error::new(ErrorClass::Arg, "an error handler without a function"));
+    }
     let mut handler = 0;
     // SAFETY: the library only remembers the function; it never calls it, since no communicator
     // gets this handler.
     let code = unsafe { (mpi.call.Comm_create_errhandler)(callback, &mut handler) };
-    if code != 0 || callback == 0 {
-        return Err(code);
-    }
+    check(code, "MPI_Comm_create_errhandler")?;
     // SAFETY: the program passes a function of this type, as the standard demands.
     let callback = unsafe {
         match language {
@@ -175,27 +180,29 @@ pub(super) fn create(mpi: &Mpi, callback: usize, language: Language) -> Result<H
 }
 
 /// Reports an error on a file: calls its handler, and returns what the call returns.
-pub(super) fn raise(mpi: &'static Mpi, file: Option<&OpenFile>, error: &Error) -> c_int {
+///
+/// The file is let go first: the handler may close it.
+pub(super) fn raise(mpi: &'static Mpi, file: Option<Arc<OpenFile>>, error: &Error) -> c_int {
     let code = code(mpi, error);
-    let (handle, handler) = match file {
+    let (handle, handler) = match &file {
         Some(file) => (file.handle(), file.handler()),
         None => (files::null(mpi), default_handler(mpi)),
     };
-    call(mpi, handle, handler, code, Some(error));
-    code
+    drop(file);
+    call(mpi, handle, handler, code, Some(error))
 }
 
-/// Calls a handler with a code.
+/// Calls a handler with a code; returns the code that it leaves, which is what the failed call
+/// returns.
 pub(super) fn call(
     mpi: &'static Mpi,
     mut handle: usize,
     handler: Handler,
-    code: c_int,
+    mut code: c_int,
     error: Option<&Error>,
-) {
+) -> c_int {
     let known = handlers().callbacks.as_ref().and_then(|all| all.get(&handler)).copied();
     if let Some((callback, _)) = known {
-        let mut code = code;
         let mut slot = files::slot_of(handle);
         // SAFETY: the program gave this function for errors of files.
         unsafe {
@@ -218,6 +225,7 @@ pub(super) fn call(
         // MPICH's may return when another rank was faster.
         std::process::exit(status);
     }
+    code
 }
 
 /// `MPI_Errhandler_free`, which must not free what files still use.

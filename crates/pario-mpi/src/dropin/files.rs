@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use pario::{Error, ErrorClass, File, Result};
 
 use super::errors::{self, Handler};
+use super::manage::{Group, OwnType};
 use super::representations::Conversion;
 use crate::binding::Mpi;
 
@@ -24,7 +25,7 @@ pub(super) struct OpenFile {
     /// The access mode as the program gave it.
     pub(super) amode: c_int,
     /// The group of the ranks that opened it.
-    pub(super) group: usize,
+    pub(super) group: Group,
     /// Whether the state has a conversion, which reads and writes look at without a lock.
     pub(super) converts: AtomicBool,
     pub(super) state: Mutex<FileState>,
@@ -34,14 +35,23 @@ pub(super) struct OpenFile {
 /// What MPI lets a program ask for and pario does not keep.
 pub(super) struct FileState {
     /// The types of the view, as handles that are this file's own.
-    pub(super) etype: usize,
-    pub(super) filetype: usize,
+    pub(super) etype: OwnType,
+    pub(super) filetype: OwnType,
     pub(super) representation: String,
     /// How data is converted, if the program does that itself.
     pub(super) conversion: Option<Conversion>,
     pub(super) handler: Handler,
-    /// What the active split collective will return: its name, its code and its bytes.
-    pub(super) split: Option<(&'static str, c_int, u64)>,
+    /// The split collective that was begun last and has not ended.
+    pub(super) split: Option<Split>,
+}
+
+/// A split collective, whose begin has done all of the work.
+#[derive(Clone, Copy)]
+pub(super) struct Split {
+    pub(super) name: &'static str,
+    /// What its begin returned. After a failure the next may begin.
+    pub(super) code: c_int,
+    pub(super) bytes: u64,
 }
 
 impl OpenFile {
@@ -64,6 +74,12 @@ impl OpenFile {
 
     pub(super) fn handler(&self) -> Handler {
         self.state().handler
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        errors::drop_reference(self.mpi, self.handler());
     }
 }
 
@@ -152,7 +168,8 @@ pub(super) fn of_slot(mpi: &Mpi, slot: c_int) -> usize {
     handle.filter(|handle| get(*handle).is_ok()).unwrap_or_else(|| null(mpi))
 }
 
-/// Runs a function on the file of a handle; an error goes to the file's handler.
+/// Runs a function on the file of a handle; an error goes to the file's handler, which may close
+/// the file.
 pub(super) fn with(
     mpi: &'static Mpi,
     handle: usize,
@@ -164,6 +181,6 @@ pub(super) fn with(
     };
     match action(&file) {
         Ok(()) => 0,
-        Err(error) => errors::raise(mpi, Some(&file), &error),
+        Err(error) => errors::raise(mpi, Some(file), &error),
     }
 }

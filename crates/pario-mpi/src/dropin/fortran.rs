@@ -45,7 +45,7 @@ unsafe fn create(name: &'static CStr, routine: usize, handler: *mut c_int, code:
                 unsafe { write_to(handler, number) };
                 0
             }
-            Err(code) => code,
+            Err(error) => errors::raise(mpi, None, &error),
         });
     // SAFETY: passed on from the caller.
     unsafe { write_to(code, outcome) };

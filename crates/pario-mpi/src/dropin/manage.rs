@@ -1,11 +1,12 @@
 //! Open, close, views, sizes, hints: what is not data access.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::SeekFrom;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use pario::{Datatype, Error, ErrorClass, File, HintSet, Representation, Result, View};
 
@@ -14,7 +15,7 @@ use super::files::{self, FileState, OpenFile};
 use super::put_handle;
 use super::representations::{self, Conversion};
 use crate::binding::Mpi;
-use crate::comm::MpiCommunicator;
+use crate::comm::{MpiCommunicator, check};
 use crate::datatype;
 
 fn argument(text: impl Into<String>) -> Error {
@@ -42,23 +43,30 @@ fn path(name: &CStr) -> &Path {
 }
 
 /// The hints of an info object.
-fn hints(mpi: &Mpi, info: usize) -> HintSet {
+///
+/// # Errors
+/// `Arg` if the library cannot read it.
+fn hints(mpi: &Mpi, info: usize) -> Result<HintSet> {
     let mut hints = HintSet::new();
     if info == mpi.handle(mpi.abi.info_null) {
-        return hints;
+        return Ok(hints);
     }
+    let read = |code: c_int| match code {
+        0 => Ok(()),
+        code => Err(argument(format!("the info object cannot be read: MPI error {code}"))),
+    };
     let mut count = 0;
     // SAFETY: the program passes an info object; all places for answers are large enough.
-    unsafe { (mpi.call.Info_get_nkeys)(info, &mut count) };
+    read(unsafe { (mpi.call.Info_get_nkeys)(info, &mut count) })?;
     let (mut key, mut value) = ([0u8; 1024], [0u8; 4096]);
     let len = c_int::try_from(mpi.abi.max_info_val).unwrap_or(256).min(4095);
     for index in 0..count {
         let mut found = 0;
         // SAFETY: as above.
         unsafe {
-            (mpi.call.Info_get_nthkey)(info, index, key.as_mut_ptr().cast());
+            read((mpi.call.Info_get_nthkey)(info, index, key.as_mut_ptr().cast()))?;
             let key = key.as_ptr().cast();
-            (mpi.call.Info_get)(info, key, len, value.as_mut_ptr().cast(), &mut found);
+            read((mpi.call.Info_get)(info, key, len, value.as_mut_ptr().cast(), &mut found))?;
         }
         let text = |bytes: &[u8]| {
             let text = CStr::from_bytes_until_nul(bytes).unwrap_or_default();
@@ -68,7 +76,7 @@ fn hints(mpi: &Mpi, info: usize) -> HintSet {
             hints = hints.with(text(&key), text(&value));
         }
     }
-    hints
+    Ok(hints)
 }
 
 /// The bits of an access mode that a program gave.
@@ -88,42 +96,77 @@ pub(super) unsafe fn open(
     info: usize,
     out: *mut usize,
 ) -> c_int {
-    if out.is_null() {
-        return errors::raise(mpi, None, &argument("open: no place for the handle"));
-    }
     // SAFETY: the program passes room for a file handle, which has 8 bytes in every ABI.
-    unsafe { out.write(files::null(mpi)) };
-    // SAFETY: passed on from the caller.
-    match unsafe { open_file(mpi, comm, name, amode, info) } {
+    unsafe { write_to(out, files::null(mpi)) };
+    // Without a communicator there is nobody to announce an error to.
+    let opened = communicator(mpi, comm).and_then(|communicator| {
+        // SAFETY: passed on from the caller.
+        let own = match out.is_null() {
+            true => Err(argument("open: no place for the handle")),
+            false => unsafe { string(name) }.and_then(|name| {
+                Ok(Opening { path: path(name), hints: hints(mpi, info)?, group: group(mpi, comm)? })
+            }),
+        };
+        open_file(mpi, &communicator, own, amode)
+    });
+    match opened {
         Ok(handle) => {
             // SAFETY: as above.
-            unsafe { out.write(handle) };
+            unsafe { write_to(out, handle) };
             0
         }
         Err(error) => errors::raise(mpi, None, &error),
     }
 }
 
-unsafe fn open_file(
+/// What a rank brings to an open. What is wrong with it is the outcome on all ranks.
+struct Opening<'a> {
+    path: &'a Path,
+    hints: HintSet,
+    group: Group,
+}
+
+/// A group of the library that is this value's own.
+pub(super) struct Group {
     mpi: &'static Mpi,
-    comm: usize,
-    name: *const c_char,
-    amode: c_int,
-    info: usize,
-) -> Result<usize> {
-    let abi = mpi.abi;
-    if comm == mpi.handle(abi.comm_null) {
-        return Err(Error::new(ErrorClass::Arg, "open: the communicator is MPI_COMM_NULL"));
+    pub(super) handle: usize,
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // SAFETY: the group is this value's own.
+        unsafe { (self.mpi.call.Group_free)(&mut self.handle) };
+    }
+}
+
+fn group(mpi: &'static Mpi, comm: usize) -> Result<Group> {
+    let mut handle = 0;
+    // SAFETY: the program passes a communicator.
+    check(unsafe { (mpi.call.Comm_group)(comm, &mut handle) }, "MPI_Comm_group")?;
+    Ok(Group { mpi, handle })
+}
+
+/// The ranks that open a file.
+fn communicator(mpi: &'static Mpi, comm: usize) -> Result<MpiCommunicator> {
+    if comm == mpi.handle(mpi.abi.comm_null) {
+        return Err(argument("open: the communicator is MPI_COMM_NULL"));
     }
     let mut inter = 0;
     // SAFETY: the program passes a communicator.
-    unsafe { (mpi.call.Comm_test_inter)(comm, &mut inter) };
+    check(unsafe { (mpi.call.Comm_test_inter)(comm, &mut inter) }, "MPI_Comm_test_inter")?;
     if inter != 0 {
-        return Err(Error::new(ErrorClass::Arg, "open: files need an intracommunicator"));
+        return Err(argument("open: files need an intracommunicator"));
     }
-    // SAFETY: the program passes a string.
-    let name = unsafe { string(name) }?;
-    let communicator = MpiCommunicator::borrow(mpi, comm)?;
+    MpiCommunicator::borrow(mpi, comm)
+}
+
+fn open_file(
+    mpi: &'static Mpi,
+    communicator: &MpiCommunicator,
+    own: Result<Opening<'_>>,
+    amode: c_int,
+) -> Result<usize> {
+    let abi = mpi.abi;
     let modes = [abi.mode_rdonly, abi.mode_wronly, abi.mode_rdwr];
     let accesses = modes.iter().filter(|&&bit| has(amode, bit)).count();
     let (read, write) = (
@@ -139,19 +182,17 @@ unsafe fn open_file(
         .sequential(has(amode, abi.mode_sequential))
         .delete_on_close(has(amode, abi.mode_delete_on_close))
         .unique_open(has(amode, abi.mode_unique_open));
-    for (key, value) in hints(mpi, info).iter() {
+    for (key, value) in own.iter().flat_map(|own| own.hints.iter()) {
         options = options.hint(key, value);
     }
-    let file = options.open(&communicator, path(name))?;
-    let mut group = 0;
-    // SAFETY: the communicator is valid.
-    unsafe { (mpi.call.Comm_group)(comm, &mut group) };
-    let byte = mpi.handle(abi.byte);
+    let name = own.as_ref().map(|own| own.path).map_err(Clone::clone);
+    let file = options.try_open(communicator, name)?;
+    let group = own?.group;
     let handler = errors::default_handler(mpi);
     errors::take_reference(handler);
     let state = FileState {
-        etype: byte,
-        filetype: byte,
+        etype: OwnType::predefined(mpi, mpi.handle(abi.byte)),
+        filetype: OwnType::predefined(mpi, mpi.handle(abi.byte)),
         representation: "native".into(),
         conversion: None,
         handler,
@@ -184,27 +225,17 @@ pub(super) unsafe fn close(mpi: &'static Mpi, place: *mut usize) -> c_int {
     };
     // SAFETY: as above.
     unsafe { place.write(files::null(mpi)) };
-    let Some(mut open) = Arc::into_inner(open) else {
-        let text = "close: another thread uses the file, or a non-blocking call has not ended";
-        return errors::raise(mpi, None, &Error::new(ErrorClass::FileInUse, text));
-    };
-    // SAFETY: the group is this file's own.
-    unsafe { (mpi.call.Group_free)(&mut open.group) };
-    let (etype, filetype, handler) = {
-        let state = open.state();
-        (state.etype, state.filetype, state.handler)
-    };
-    free_type(mpi, etype);
-    free_type(mpi, filetype);
-    let closed = open.file.close();
-    let code = match &closed {
-        Ok(()) => 0,
-        Err(error) => {
-            let code = errors::code(mpi, error);
-            errors::call(mpi, handle, handler, code, Some(error));
-            code
-        }
-    };
+    // An error handler may close the file of the call that failed, and a non-blocking call may not
+    // have ended: the file is closed for all of them, and its memory freed with the last.
+    let handler = open.handler();
+    errors::take_reference(handler);
+    let communicator = open.file.communicator();
+    let closed = pario::comm::block_on(communicator, open.file.handle().close());
+    drop(open);
+    let code = closed.map_or_else(
+        |error| errors::call(mpi, handle, handler, errors::code(mpi, &error), Some(&error)),
+        |()| 0,
+    );
     errors::drop_reference(mpi, handler);
     code
 }
@@ -219,24 +250,44 @@ pub(super) unsafe fn delete(mpi: &'static Mpi, name: *const c_char) -> c_int {
     deleted.map_or_else(|error| errors::raise(mpi, None, &error), |()| 0)
 }
 
-/// A type that a view keeps: predefined ones as they are, others as a duplicate.
-fn own_type(mpi: &'static Mpi, handle: usize) -> Result<usize> {
-    if datatype::is_predefined(mpi, handle)? {
-        return Ok(handle);
+/// A type that a view keeps: a predefined one as it is, another as a duplicate.
+pub(super) struct OwnType {
+    mpi: &'static Mpi,
+    handle: usize,
+    is_duplicate: bool,
+}
+
+impl OwnType {
+    fn predefined(mpi: &'static Mpi, handle: usize) -> OwnType {
+        OwnType { mpi, handle, is_duplicate: false }
     }
-    let mut duplicate = 0;
-    // SAFETY: the type is valid, since its envelope could be read.
-    let code = unsafe { (mpi.call.Type_dup)(handle, &mut duplicate) };
-    match code {
-        0 => Ok(duplicate),
-        code => Err(Error::new(ErrorClass::Type, format!("MPI_Type_dup failed with {code}"))),
+
+    fn of(mpi: &'static Mpi, handle: usize) -> Result<OwnType> {
+        if datatype::is_predefined(mpi, handle)? {
+            return Ok(OwnType::predefined(mpi, handle));
+        }
+        let mut duplicate = 0;
+        // SAFETY: the type is valid, since its envelope could be read.
+        let code = unsafe { (mpi.call.Type_dup)(handle, &mut duplicate) };
+        match code {
+            0 => Ok(OwnType { mpi, handle: duplicate, is_duplicate: true }),
+            code => Err(Error::new(ErrorClass::Type, format!("MPI_Type_dup failed with {code}"))),
+        }
+    }
+
+    /// The handle, which the program frees.
+    fn into_handle(mut self) -> usize {
+        self.is_duplicate = false;
+        self.handle
     }
 }
 
-fn free_type(mpi: &'static Mpi, mut handle: usize) {
-    if !datatype::is_predefined(mpi, handle).unwrap_or(true) {
-        // SAFETY: the type is a duplicate of this file's own.
-        unsafe { (mpi.call.Type_free)(&mut handle) };
+impl Drop for OwnType {
+    fn drop(&mut self) {
+        if self.is_duplicate {
+            // SAFETY: the duplicate is this value's own.
+            unsafe { (self.mpi.call.Type_free)(&mut self.handle) };
+        }
     }
 }
 
@@ -254,32 +305,49 @@ pub(super) unsafe fn set_view(
 ) -> c_int {
     files::with(mpi, handle, |open| {
         // SAFETY: passed on from the caller.
-        let view = unsafe { describe(open, displacement, types, representation) };
-        let asked = view.as_ref().map(|(view, ..)| view).map_err(Clone::clone);
-        open.file.try_set_view_with(asked, &hints(mpi, info), 0)?;
-        let (_, name, conversion) = view?;
-        let (etype, filetype) = (own_type(mpi, types.0)?, own_type(mpi, types.1)?);
-        let old = {
-            let mut state = open.state();
-            let old = (state.etype, state.filetype);
-            (state.etype, state.filetype, state.representation) = (etype, filetype, name);
-            open.converts.store(conversion.is_some(), Ordering::Release);
-            state.conversion = conversion;
-            old
-        };
-        free_type(mpi, old.0);
-        free_type(mpi, old.1);
+        let new = unsafe { describe(open, displacement, types, representation, info) };
+        let nothing = HintSet::new();
+        let (given, common) = new.as_ref().map_or((&nothing, 0), |new| (&new.hints, new.common()));
+        let view = new.as_ref().map(|new| &new.view).map_err(Clone::clone);
+        open.file.try_set_view_with(view, given, common)?;
+        let new = new?;
+        let mut state = open.state();
+        (state.etype, state.filetype) = new.types;
+        state.representation = new.name;
+        open.converts.store(new.conversion.is_some(), Ordering::Release);
+        state.conversion = new.conversion;
         Ok(())
     })
 }
 
-/// The view that a program describes, the name of its representation, and how it converts.
+/// The view that a program describes.
+struct NewView {
+    view: View,
+    types: (OwnType, OwnType),
+    /// The name of its representation, and how the program converts it.
+    name: String,
+    conversion: Option<Conversion>,
+    hints: HintSet,
+}
+
+impl NewView {
+    /// A number that is the same on all ranks: how a program converts data decides which steps a
+    /// collective takes.
+    fn common(&self) -> u64 {
+        let Some(conversion) = &self.conversion else { return 0 };
+        let mut hasher = DefaultHasher::new();
+        (&self.name, conversion.converts(false), conversion.converts(true)).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
 unsafe fn describe(
     open: &OpenFile,
     displacement: i64,
     types: (usize, usize),
     representation: *const c_char,
-) -> Result<(View, String, Option<Conversion>)> {
+    info: usize,
+) -> Result<NewView> {
     let mpi = open.mpi;
     let displacement = match displacement == mpi.abi.displacement_current {
         true if open.file.mode().sequential => {
@@ -296,7 +364,9 @@ unsafe fn describe(
         None => datatype::decode(mpi, handle),
     };
     let view = View::new(displacement, &decode(types.0)?, &decode(types.1)?);
-    Ok((view.with_representation(representation), name, conversion))
+    let view = view.with_representation(representation);
+    let types = (OwnType::of(mpi, types.0)?, OwnType::of(mpi, types.1)?);
+    Ok(NewView { view, types, name, conversion, hints: hints(mpi, info)? })
 }
 
 /// MPI_File_get_view.
@@ -314,16 +384,16 @@ pub(super) unsafe fn get_view(
         let view = open.file.view();
         let (etype, filetype, name) = {
             let state = open.state();
-            (state.etype, state.filetype, state.representation.clone())
+            (state.etype.handle, state.filetype.handle, state.representation.clone())
         };
-        let (etype, filetype) = (own_type(mpi, etype)?, own_type(mpi, filetype)?);
+        let (etype, filetype) = (OwnType::of(mpi, etype)?, OwnType::of(mpi, filetype)?);
         let name = CString::new(name).unwrap_or_default();
         // SAFETY: the program passes room for all of them; names of representations are shorter
         // than MPI_MAX_DATAREP_STRING.
         unsafe {
             write_to(displacement, i64::try_from(view.displacement()).unwrap_or(i64::MAX));
-            put_handle(mpi, types.0, etype);
-            put_handle(mpi, types.1, filetype);
+            put_handle(mpi, types.0, etype.into_handle());
+            put_handle(mpi, types.1, filetype.into_handle());
             if !representation.is_null() {
                 let bytes = name.as_bytes_with_nul();
                 bytes.as_ptr().copy_to_nonoverlapping(representation.cast(), bytes.len());
@@ -369,10 +439,10 @@ pub(super) fn offset(value: u64) -> i64 {
 /// MPI_File_set_size and MPI_File_preallocate.
 pub(super) fn resize(mpi: &'static Mpi, handle: usize, bytes: i64, preallocate: bool) -> c_int {
     files::with(mpi, handle, |open| {
-        let bytes = positive(bytes, "a size")?;
+        let bytes = positive(bytes, "a size");
         match preallocate {
-            true => open.file.preallocate(bytes),
-            false => open.file.set_size(bytes),
+            true => open.file.try_preallocate(bytes),
+            false => open.file.try_set_size(bytes),
         }
     })
 }
@@ -397,10 +467,10 @@ pub(super) fn seek(
     shared: bool,
 ) -> c_int {
     files::with(mpi, handle, |open| {
-        let to = seek_from(mpi, offset, whence)?;
+        let to = seek_from(mpi, offset, whence);
         match shared {
-            true => open.file.seek_shared(to).map(|_| ()),
-            false => open.file.seek(to).map(|_| ()),
+            true => open.file.try_seek_shared(to).map(|_| ()),
+            false => open.file.seek(to?).map(|_| ()),
         }
     })
 }
@@ -414,7 +484,8 @@ pub(super) unsafe fn get_group(mpi: &'static Mpi, handle: usize, place: *mut c_v
         let mut group = 0;
         // SAFETY: excluding nobody makes a copy; the program passes room for a group.
         unsafe {
-            (mpi.call.Group_excl)(open.group, 0, std::ptr::null(), &mut group);
+            let excl = mpi.call.Group_excl;
+            check(excl(open.group.handle, 0, std::ptr::null(), &mut group), "MPI_Group_excl")?;
             put_handle(mpi, place, group);
         }
         Ok(())
@@ -430,10 +501,11 @@ pub(super) unsafe fn get_info(mpi: &'static Mpi, handle: usize, place: *mut c_vo
         let mut info = 0;
         // SAFETY: the strings are valid; the program passes room for an info object.
         unsafe {
-            (mpi.call.Info_create)(&mut info);
+            check((mpi.call.Info_create)(&mut info), "MPI_Info_create")?;
             for hint in &open.file.hints().effective {
                 let (key, value) = (CString::new(hint.name), CString::new(&*hint.value));
                 if let (Ok(key), Ok(value)) = (key, value) {
+                    // A value that is too long for the library is left out.
                     (mpi.call.Info_set)(info, key.as_ptr(), value.as_ptr());
                 }
             }
@@ -445,7 +517,10 @@ pub(super) unsafe fn get_info(mpi: &'static Mpi, handle: usize, place: *mut c_vo
 
 /// MPI_File_set_info.
 pub(super) fn set_info(mpi: &'static Mpi, handle: usize, info: usize) -> c_int {
-    files::with(mpi, handle, |open| open.file.set_hints(&hints(mpi, info)))
+    files::with(mpi, handle, |open| {
+        let given = hints(mpi, info);
+        open.file.try_set_hints(given.as_ref().map_err(Clone::clone))
+    })
 }
 
 /// MPI_File_get_type_extent: the extent in the file's representation.
@@ -509,7 +584,7 @@ pub(super) unsafe fn create_errhandler(
             unsafe { put_handle(mpi, place, handler) };
             0
         }
-        Err(code) => code,
+        Err(error) => errors::raise(mpi, None, &error),
     }
 }
 

@@ -98,9 +98,11 @@ fn watch_end(mpi: &'static Mpi) {
         let (copy, delete) = attribute::callbacks(at_end);
         let mut key = 0;
         // SAFETY: the callbacks have the signatures of MPI's; the communicator is valid.
+        // Without the attribute, nothing is printed for files that are still open at the end.
         unsafe {
-            (mpi.call.Comm_create_keyval)(copy, delete, &mut key, ptr::null_mut());
-            (mpi.call.Comm_set_attr)(mpi.handle(mpi.abi.comm_self), key, ptr::null_mut());
+            if (mpi.call.Comm_create_keyval)(copy, delete, &mut key, ptr::null_mut()) == 0 {
+                (mpi.call.Comm_set_attr)(mpi.handle(mpi.abi.comm_self), key, ptr::null_mut());
+            }
         }
     });
 }

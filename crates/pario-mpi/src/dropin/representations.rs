@@ -155,18 +155,18 @@ impl Conversion {
     /// Room for what a buffer becomes in the file.
     ///
     /// # Errors
-    /// `Count` if the buffer is too long, and those of [`Conversion::in_file`].
+    /// `Count` if the buffer is too long, and those of [`UserBuffer::memory`] and
+    /// [`Conversion::in_file`].
     pub(super) fn room(&self, buffer: &UserBuffer) -> Result<Converted> {
         let too_long = || Error::new(ErrorClass::Count, "the buffer is too long to be converted");
-        let count = u64::try_from(buffer.count).map_err(|_| {
-            Error::new(ErrorClass::Count, format!("a count of {} is negative", buffer.count))
-        })?;
+        let memory = buffer.memory(self.mpi)?;
+        let count = memory.count;
         let times = |bytes: u64| bytes.checked_mul(count).ok_or_else(too_long);
         // With every predefined type of one byte, the size is the number of items.
         let items = datatype::replaced(self.mpi, buffer.datatype, &|_| Ok(Datatype::byte()))?;
         let items = times(items.size())?;
         let bytes = times(self.in_file(buffer.datatype)?.size())?;
-        let memory_bytes = times(datatype::decode(self.mpi, buffer.datatype)?.size())?;
+        let memory_bytes = times(memory.datatype.size())?;
         let mut room = Vec::new();
         let bytes = usize::try_from(bytes).map_err(|_| too_long())?;
         room.try_reserve_exact(bytes).map_err(|_| {

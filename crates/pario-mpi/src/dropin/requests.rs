@@ -7,6 +7,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pario::{Error, ErrorClass, Result};
+
 use crate::binding::Mpi;
 
 /// How a call ended.
@@ -27,8 +29,8 @@ impl Request {
     /// Starts a request.
     ///
     /// # Errors
-    /// The code of the MPI library.
-    pub(super) fn start(mpi: &'static Mpi) -> Result<Request, c_int> {
+    /// `Other` if the MPI library does not start one.
+    pub(super) fn start(mpi: &'static Mpi) -> Result<Request> {
         type Query = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
         type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
         type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
@@ -52,7 +54,8 @@ impl Request {
             code => {
                 // SAFETY: the library has not taken the state.
                 drop(unsafe { Box::from_raw(state) });
-                Err(code)
+                let text = format!("MPI_Grequest_start failed with MPI error {code}");
+                Err(Error::new(ErrorClass::Other, text))
             }
         }
     }

@@ -1,12 +1,13 @@
 //! Reads and writes of the drop-in: one function for all of them.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pario::{Datatype, Error, ErrorClass, OwnedBuffer, Position, Result, Source, Status, Target};
 
 use super::errors;
-use super::files::{self, OpenFile};
+use super::files::{self, OpenFile, Split};
 use super::representations::Conversion;
 use super::requests::{Ending, Request};
 use crate::binding::Mpi;
@@ -40,10 +41,10 @@ pub(super) struct UserBuffer {
 /// what is wrong with it.
 struct Raw(Result<Memory>);
 
-struct Memory {
+pub(super) struct Memory {
     address: *mut u8,
-    count: u64,
-    datatype: Datatype,
+    pub(super) count: u64,
+    pub(super) datatype: Datatype,
 }
 
 // SAFETY: the address is only used by the call, on whatever thread carries it forward.
@@ -64,17 +65,34 @@ impl OwnedBuffer for Raw {
 }
 
 impl UserBuffer {
-    fn memory(&self, mpi: &'static Mpi) -> Result<Memory> {
+    /// The buffer, checked as far as it can be.
+    ///
+    /// # Errors
+    /// `Count`, `Type` and `Arg` for what is wrong.
+    pub(super) fn memory(&self, mpi: &'static Mpi) -> Result<Memory> {
         let count = u64::try_from(self.count).map_err(|_| {
             Error::new(ErrorClass::Count, format!("a count of {} is negative", self.count))
         })?;
         let datatype = datatype::decode(mpi, self.datatype)?;
-        let bytes = datatype.size().saturating_mul(count);
-        let bottom = self.address.addr() == mpi.abi.bottom;
-        if self.address.is_null() && !bottom && bytes > 0 {
-            return Err(Error::new(ErrorClass::Arg, "the buffer is a null pointer"));
+        if datatype.size().saturating_mul(count) > 0 {
+            self.check_address(&datatype, count)?;
         }
         Ok(Memory { address: self.address.cast(), count, datatype })
+    }
+
+    /// An error if the data cannot be in memory of this process.
+    ///
+    /// `MPI_BOTTOM` is a null pointer in every library: it is right with a datatype that holds
+    /// addresses, and no address is as small as the displacements of others.
+    fn check_address(&self, datatype: &Datatype, count: u64) -> Result<()> {
+        const ADDRESS_MIN: i64 = 4096;
+        let first = datatype.true_lower_bound();
+        let turns = i64::try_from(count - 1).unwrap_or(i64::MAX);
+        let lowest = first.min(datatype.extent().saturating_mul(turns).saturating_add(first));
+        if self.address.is_null() && lowest < ADDRESS_MIN {
+            return Err(Error::new(ErrorClass::Arg, "the buffer is a null pointer"));
+        }
+        Ok(())
     }
 }
 
@@ -112,17 +130,19 @@ pub(super) unsafe fn set_status(mpi: &Mpi, status: *mut c_void, bytes: u64) {
 
 /// The position and buffer of a call. What is wrong with either becomes the buffer's error, so that
 /// in a collective all ranks learn it and nobody waits.
-fn arguments(mpi: &'static Mpi, access: Access, buffer: UserBuffer) -> (Position, Raw) {
+fn arguments(mpi: &'static Mpi, access: Access, buffer: Result<UserBuffer>) -> (Position, Raw) {
     match access.place.position() {
-        Ok(position) => (position, Raw(buffer.memory(mpi))),
+        Ok(position) => (position, Raw(buffer.and_then(|buffer| buffer.memory(mpi)))),
         Err(error) => (Position::At(0), Raw(Err(error))),
     }
 }
 
 /// Carries an access out and waits for it.
-fn blocking(open: &OpenFile, access: Access, buffer: UserBuffer) -> Result<Status> {
+fn blocking(open: &OpenFile, access: Access, buffer: Result<UserBuffer>) -> Result<Status> {
     let file = &open.file;
-    if let Some(result) = quick(open, access, buffer, usize::MAX) {
+    if let Ok(buffer) = &buffer
+        && let Some(result) = quick(open, access, *buffer, usize::MAX)
+    {
         return result;
     }
     if let Some(conversion) = open.conversion(access.write) {
@@ -169,23 +189,22 @@ fn quick(
 fn converted(
     open: &OpenFile,
     access: Access,
-    buffer: UserBuffer,
+    buffer: Result<UserBuffer>,
     conversion: &Conversion,
 ) -> Result<Status> {
     let file = &open.file;
-    // What is wrong on this rank is told to the others, as in `blocking`.
-    let room = access.place.position().and_then(|position| {
-        let converted = match access.write {
+    // What is wrong on this rank is announced to the others, as in `blocking`; the kind of the
+    // position decides which steps a collective takes, so that it stays.
+    let position = access.place.position();
+    let mut room = position.as_ref().map_err(Clone::clone).and_then(|_| {
+        let buffer = buffer.as_ref().map_err(Clone::clone)?;
+        match access.write {
             // SAFETY: the buffer is the program's, for this write.
-            true => unsafe { conversion.encode(&buffer) },
-            false => conversion.room(&buffer),
-        };
-        Ok((position, converted?))
+            true => unsafe { conversion.encode(buffer) },
+            false => conversion.room(buffer),
+        }
     });
-    let (position, mut room) = match room {
-        Ok((position, room)) => (position, Ok(room)),
-        Err(error) => (Position::At(0), Err(error)),
-    };
+    let position = position.unwrap_or(Position::At(0));
     let bytes = room.as_mut().map(|room| &mut room.bytes).map_err(|error| error.clone());
     let mut status = match (access.write, access.collective) {
         (true, false) => file.write(position, &*bytes?)?,
@@ -194,16 +213,22 @@ fn converted(
         (false, true) => file.try_read_all(position, bytes.map(Target::from))?,
     };
     let mut room = room?;
+    let moved = room.memory_moved(status.bytes);
     if !access.write {
         // SAFETY: the buffer is the program's, for this read.
-        unsafe { conversion.decode(&buffer, &mut room, status.bytes)? };
+        let decoded = unsafe { conversion.decode(&buffer?, &mut room, status.bytes) };
+        // The bytes of this rank stay where they are, also if another cannot convert its own.
+        let bytes = if decoded.is_ok() { moved } else { 0 };
+        let agreed = if access.collective { file.agree_on(decoded) } else { decoded };
+        agreed.map_err(|error| error.after_moving(bytes))?;
     }
-    status.bytes = room.memory_moved(status.bytes);
+    status.bytes = moved;
     Ok(status)
 }
 
 /// How a call ended, for statuses: its code, after the file's handler was called, and its bytes.
-fn ending(open: &OpenFile, result: &Result<Status>) -> Ending {
+/// Takes the file, which the handler may close.
+fn ending(open: Arc<OpenFile>, result: &Result<Status>) -> Ending {
     match result {
         Ok(status) => Ending { code: 0, bytes: status.bytes },
         Err(error) => {
@@ -236,8 +261,8 @@ pub(super) unsafe fn transfer(
         Ok(open) => open,
         Err(error) => return errors::raise(mpi, None, &error),
     };
-    let result = brief.unwrap_or_else(|| blocking(&open, access, buffer));
-    let ending = ending(&open, &result);
+    let result = brief.unwrap_or_else(|| blocking(&open, access, Ok(buffer)));
+    let ending = ending(open, &result);
     // SAFETY: passed on from the caller.
     unsafe { set_status(mpi, status, ending.bytes) };
     ending.code
@@ -249,6 +274,9 @@ pub(super) unsafe fn transfer(
 /// themselves; elsewhere they are done at once too, each rank for itself, since a rank must not
 /// wait for others in a call that does not block.
 ///
+/// The request is `MPI_REQUEST_NULL` after an error: a program that waits for it all the same must
+/// not meet one that it had before.
+///
 /// # Safety
 /// The arguments are those of an MPI call.
 pub(super) unsafe fn start(
@@ -258,42 +286,52 @@ pub(super) unsafe fn start(
     buffer: UserBuffer,
     request: *mut c_void,
 ) -> c_int {
+    // SAFETY: the program passes room for a request.
+    unsafe { super::put_handle(mpi, request, mpi.handle(mpi.abi.request_null)) };
     let open = match files::get(handle) {
         Ok(open) => open,
         Err(error) => return errors::raise(mpi, None, &error),
+    };
+    let buffer = match request.is_null() {
+        true => Err(Error::new(ErrorClass::Arg, "no place for the request")),
+        false => Ok(buffer),
     };
     let background = access.collective
         && open.conversion(access.write).is_none()
         && progress::go_on_by_themselves(mpi)
         && open.file.communicator().size() > 1;
-    let mut ended = None;
+    // SAFETY: as above.
+    let give = |started: &Request| unsafe { super::put_handle(mpi, request, started.handle()) };
     if !background {
         let alone = Access { collective: false, ..access };
-        let ending = ending(&open, &blocking(&open, alone, buffer));
-        if ending.code != 0 {
-            return ending.code;
+        let ended = blocking(&open, alone, buffer).and_then(|status| {
+            let started = Request::start(mpi)?;
+            give(&started);
+            started.complete(Ending { code: 0, bytes: status.bytes });
+            Ok(())
+        });
+        return ended.map_or_else(|error| errors::raise(mpi, Some(open), &error), |()| 0);
+    }
+    match buffer.and_then(|buffer| Ok((buffer, Request::start(mpi)?))) {
+        Ok((buffer, started)) => {
+            give(&started);
+            in_background(open, access, Ok(buffer), Some(started));
+            0
         }
-        ended = Some(ending);
+        Err(error) => {
+            // The others wait for this rank, also where it cannot tell its program of the end.
+            in_background(open.clone(), access, Err(error.clone()), None);
+            errors::raise(mpi, Some(open), &error)
+        }
     }
-    let started = match Request::start(mpi) {
-        Ok(started) => started,
-        Err(code) => return code,
-    };
-    // SAFETY: the program passes room for a request.
-    unsafe { super::put_handle(mpi, request, started.handle()) };
-    match ended {
-        Some(ending) => started.complete(ending),
-        None => in_background(open, access, buffer, started),
-    }
-    0
 }
 
-/// Hands a collective over; its end completes the request.
+/// Hands a collective over; its end completes the request, if there is one.
 fn in_background(
-    open: std::sync::Arc<OpenFile>,
+    open: Arc<OpenFile>,
     access: Access,
-    buffer: UserBuffer,
-    request: Request,
+    buffer: Result<UserBuffer>,
+    request: Option<Request>,
 ) {
     let mpi = open.mpi;
     let (position, raw) = arguments(mpi, access, buffer);
@@ -305,10 +343,10 @@ fn in_background(
         mpi,
         Box::pin(async move {
             let (result, _) = pending.await;
-            let ending = ending(&open, &result);
-            // From the end of the request on, another thread may close the file.
-            drop(open);
-            request.complete(ending);
+            // From the end of the request on, another thread may close the file: it is let go.
+            if let Some(request) = request {
+                request.complete(ending(open, &result));
+            }
         }),
     );
 }
@@ -328,14 +366,23 @@ pub(super) unsafe fn begin(
         Ok(open) => open,
         Err(error) => return errors::raise(mpi, None, &error),
     };
-    if open.state().split.is_some() {
-        let text = "a split collective is active on this file; end it before the next begins";
-        let error = Error::new(ErrorClass::UnsupportedOperation, text);
-        return errors::raise(mpi, Some(&open), &error);
+    let active = open.state().split.is_some_and(|split| split.code == 0);
+    let buffer = match active {
+        true => {
+            let text = "a split collective is active on this file; end it before the next begins";
+            Err(Error::new(ErrorClass::UnsupportedOperation, text))
+        }
+        false => Ok(buffer),
+    };
+    let result = blocking(&open, access, buffer);
+    if !active {
+        let (code, bytes) = match &result {
+            Ok(status) => (0, status.bytes),
+            Err(error) => (errors::code(mpi, error), error.moved()),
+        };
+        open.state().split = Some(Split { name, code, bytes });
     }
-    let ending = ending(&open, &blocking(&open, access, buffer));
-    open.state().split = Some((name, ending.code, ending.bytes));
-    ending.code
+    ending(open, &result).code
 }
 
 /// The end of a split collective.
@@ -348,19 +395,17 @@ pub(super) unsafe fn end(
     name: &'static str,
     status: *mut c_void,
 ) -> c_int {
-    files::with(mpi, handle, |open| {
-        let active = open.state().split.take();
-        match active {
-            Some((begun, _, bytes)) if begun == name => {
-                // SAFETY: passed on from the caller.
-                unsafe { set_status(mpi, status, bytes) };
-                Ok(())
-            }
-            other => {
-                open.state().split = other;
-                let text = format!("{name}_end: no {name}_begin is active on this file");
-                Err(Error::new(ErrorClass::UnsupportedOperation, text))
-            }
-        }
-    })
+    let mut code = 0;
+    let outcome = files::with(mpi, handle, |open| {
+        let split = open.state().split.take_if(|split| split.name == name);
+        let Some(split) = split else {
+            let text = format!("{name}_end: no {name}_begin is active on this file");
+            return Err(Error::new(ErrorClass::UnsupportedOperation, text));
+        };
+        // SAFETY: passed on from the caller.
+        unsafe { set_status(mpi, status, split.bytes) };
+        code = split.code;
+        Ok(())
+    });
+    if outcome == 0 { code } else { outcome }
 }

@@ -9,7 +9,7 @@
 module fortran_f08_state
   use mpi_f08
   implicit none
-  integer :: rank = -1, handler_calls = 0, handler_code = 0
+  integer :: rank = -1, handler_calls = 0, handler_code = 0, left_code = 0
   type(MPI_File) :: handler_file
 contains
   subroutine remember(failed, error)
@@ -18,6 +18,7 @@ contains
     if (failed == MPI_FILE_NULL) return
     handler_calls = handler_calls + 1
     handler_code = error
+    if (left_code /= 0) error = left_code
     handler_file = failed
   end subroutine remember
 end module fortran_f08_state

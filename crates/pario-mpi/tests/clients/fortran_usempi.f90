@@ -8,7 +8,7 @@
 ! PMPI_File_* and makes error handlers inside of its own library.
 module fortran_usempi_state
   implicit none
-  integer :: rank = -1, handler_calls = 0, handler_code = 0, handler_file = 0
+  integer :: rank = -1, handler_calls = 0, handler_code = 0, left_code = 0, handler_file = 0
 end module fortran_usempi_state
 
 program fortran_usempi
@@ -45,5 +45,6 @@ subroutine remember(failed, error)
   if (failed == 0) return
   handler_calls = handler_calls + 1
   handler_code = error
+  if (left_code /= 0) error = left_code
   handler_file = failed
 end subroutine remember

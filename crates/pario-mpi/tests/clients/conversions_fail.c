@@ -1,0 +1,101 @@
+/* ranks: 2 3 */
+/* mpis: all openmpi4 */
+/* pario: yes */
+/* calls: at least 20 */
+/*
+ * A conversion function of a registered data representation that fails on one rank: all ranks of a
+ * collective return MPI_ERR_CONVERSION, and are in step afterwards. A failing one of a write is
+ * announced before anything is written.
+ *
+ * It runs under pario only: the libraries have no conversions.
+ */
+#include "client.h"
+
+enum { INTS = 8 };
+
+static int fails_reading, fails_writing;
+
+static int extent_of(MPI_Datatype datatype, MPI_Aint *extent, void *state) {
+    MPI_Aint lower;
+    (void)state;
+    return MPI_Type_get_extent(datatype, &lower, extent);
+}
+
+static int convert_read(void *user, MPI_Datatype datatype, int count, void *file,
+                        MPI_Offset position, void *state) {
+    (void)datatype, (void)state;
+    memcpy((char *)user + position * 4, file, (size_t)count * 4);
+    return fails_reading ? MPI_ERR_CONVERSION : MPI_SUCCESS;
+}
+
+static int convert_write(void *user, MPI_Datatype datatype, int count, void *file,
+                         MPI_Offset position, void *state) {
+    (void)datatype, (void)state;
+    memcpy(file, (char *)user + position * 4, (size_t)count * 4);
+    return fails_writing ? MPI_ERR_CONVERSION : MPI_SUCCESS;
+}
+
+static int values[INTS], back[INTS];
+
+static void expect_class(const char *what, int code, int class) {
+    CHECK(class_of(code) == class, "%s: class %d, expected %d", what, class_of(code), class);
+}
+
+static void in_step(MPI_File file) {
+    MPI_Status status;
+    fails_reading = fails_writing = 0;
+    for (int i = 0; i < INTS; i++) values[i] = 100 * client_rank + i;
+    OK(MPI_File_write_at_all(file, client_rank * INTS, values, INTS, MPI_INT, &status));
+    memset(back, 0, sizeof back);
+    OK(MPI_File_read_at_all(file, client_rank * INTS, back, INTS, MPI_INT, &status));
+    EXPECT_COUNT("in step", &status, MPI_INT, INTS);
+    EXPECT_BYTES("in step", back, values, sizeof back);
+}
+
+static void one_fails(MPI_File file, int wrong) {
+    MPI_Offset mine = client_rank * INTS;
+    MPI_Status status;
+    int is_wrong = client_rank == wrong;
+    OK(MPI_File_seek(file, 0, MPI_SEEK_SET));
+    OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
+    fails_reading = fails_writing = is_wrong;
+    expect_class("read_at_all", MPI_File_read_at_all(file, mine, back, INTS, MPI_INT, &status),
+                 MPI_ERR_CONVERSION);
+    expect_class("read_all", MPI_File_read_all(file, back, INTS, MPI_INT, &status),
+                 MPI_ERR_CONVERSION);
+    expect_class("read_ordered", MPI_File_read_ordered(file, back, INTS, MPI_INT, &status),
+                 MPI_ERR_CONVERSION);
+    expect_class("read_at_all_begin", MPI_File_read_at_all_begin(file, mine, back, INTS, MPI_INT),
+                 MPI_ERR_CONVERSION);
+    in_step(file);
+    fails_reading = fails_writing = is_wrong;
+    expect_class("write_at_all", MPI_File_write_at_all(file, mine, values, INTS, MPI_INT, &status),
+                 MPI_ERR_CONVERSION);
+    expect_class("write_all", MPI_File_write_all(file, values, INTS, MPI_INT, &status),
+                 MPI_ERR_CONVERSION);
+    expect_class("write_ordered", MPI_File_write_ordered(file, values, INTS, MPI_INT, &status),
+                 MPI_ERR_CONVERSION);
+    in_step(file);
+    /* Alone: nobody else learns of it. */
+    fails_reading = fails_writing = is_wrong;
+    expect_class("read_at", MPI_File_read_at(file, mine, back, INTS, MPI_INT, &status),
+                 is_wrong ? MPI_ERR_CONVERSION : MPI_SUCCESS);
+    in_step(file);
+}
+
+int main(int argc, char **argv) {
+    MPI_File file;
+    client_start(&argc, &argv);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    OK(MPI_Register_datarep("failing", convert_read, convert_write, extent_of, NULL));
+    remove_first(scratch("conversions_fail.data"));
+    OK(MPI_File_open(MPI_COMM_WORLD, scratch("conversions_fail.data"),
+                     MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                     &file));
+    OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "failing", MPI_INFO_NULL));
+    in_step(file);
+    for (int wrong = 0; wrong < client_size; wrong++) one_fails(file, wrong);
+    OK(MPI_File_close(&file));
+    return client_end();
+}
