@@ -95,7 +95,10 @@ pub(super) fn shared_library(source: &Path, library: &Path) -> Result<(), String
     let parent = library.parent().unwrap_or(library);
     let created = std::fs::create_dir_all(parent);
     created.map_err(|error| format!("cannot make {}: {error}", parent.display()))?;
+    // A library may pass for another one, which is found by this name.
+    let name = library.file_name().unwrap_or_default().display();
     let mut command = Command::new("cc");
+    command.arg(format!("-Wl,-soname,{name}.1"));
     command.args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror"]);
     command.arg(source).arg("-o").arg(library).arg("-ldl").stdin(Stdio::null());
     let output = command.output().map_err(|error| format!("cannot start cc: {error}"))?;

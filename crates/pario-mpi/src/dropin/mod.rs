@@ -8,12 +8,14 @@
 //! | `representations` | data representations that a program registers |
 //! | `transfer` | reads and writes |
 //! | `requests` | non-blocking calls as requests of the MPI library |
+//! | `device` | buffers in device memory, which are refused |
 //! | `errors` | error classes, codes, strings and handlers |
 //! | `fortran` | error handlers written in Fortran |
 //!
 //! Every entry point goes through [`enter`]: it finds the MPI library, counts the call, and lets no
 //! panic out.
 
+mod device;
 mod entries;
 mod errors;
 mod files;

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 
 use pario::{Datatype, Error, ErrorClass, OwnedBuffer, Position, Result, Source, Status, Target};
 
-use super::errors;
 use super::files::{self, OpenFile, Split};
 use super::representations::Conversion;
 use super::requests::{Ending, Request};
+use super::{device, errors};
 use crate::binding::Mpi;
 use crate::{datatype, progress};
 
@@ -68,7 +68,7 @@ impl UserBuffer {
     /// The buffer, checked as far as it can be.
     ///
     /// # Errors
-    /// `Count`, `Type` and `Arg` for what is wrong.
+    /// `Count`, `Type` and `Arg` for what is wrong; `UnsupportedOperation` for device memory.
     pub(super) fn memory(&self, mpi: &'static Mpi) -> Result<Memory> {
         let count = u64::try_from(self.count).map_err(|_| {
             Error::new(ErrorClass::Count, format!("a count of {} is negative", self.count))
@@ -92,7 +92,8 @@ impl UserBuffer {
         if self.address.is_null() && lowest < ADDRESS_MIN {
             return Err(Error::new(ErrorClass::Arg, "the buffer is a null pointer"));
         }
-        Ok(())
+        let first = isize::try_from(first).unwrap_or(0);
+        device::refuse(self.address.wrapping_byte_offset(first))
     }
 }
 
@@ -143,7 +144,7 @@ fn blocking(open: &OpenFile, access: Access, buffer: Result<UserBuffer>) -> Resu
     if let Ok(buffer) = &buffer
         && let Some(result) = quick(open, access, *buffer, usize::MAX)
     {
-        return result;
+        return told(result, *buffer);
     }
     if let Some(conversion) = open.conversion(access.write) {
         return converted(open, access, buffer, &conversion);
@@ -183,6 +184,12 @@ fn quick(
             false => open.file.read_run(position, std::slice::from_raw_parts_mut(address, len)),
         }
     }
+}
+
+/// The outcome of a quick call, which leaves it to the system to look at the address.
+#[inline]
+fn told(result: Result<Status>, buffer: UserBuffer) -> Result<Status> {
+    result.or_else(|error| device::refuse(buffer.address).and(Err(error)))
 }
 
 /// As [`blocking`], for a file whose data the program converts itself.
@@ -252,6 +259,7 @@ pub(super) unsafe fn transfer(
     status: *mut c_void,
 ) -> c_int {
     let brief = files::briefly(handle, |open| quick(open, access, buffer, BRIEF_BYTES));
+    let brief = brief.map(|result| told(result, buffer));
     if let Some(Ok(done)) = brief {
         // SAFETY: passed on from the caller.
         unsafe { set_status(mpi, status, done.bytes) };
