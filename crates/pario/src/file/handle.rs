@@ -285,7 +285,8 @@ impl Handle {
     /// such as one for the name of a data representation.
     ///
     /// # Errors
-    /// As [`Handle::try_set_view`]; then the hints stay as they were. `NotSame` if `common` differs.
+    /// As [`Handle::try_set_view`], and `NotSame` if `common` differs; then the hints stay as they
+    /// were.
     pub async fn try_set_view_with(
         &self,
         view: Result<&View>,
