@@ -6,19 +6,25 @@
 //!
 //! Messages between ranks of one node go through memory that they share (`node`), all others
 //! through MPI (`messages`). Where there are several nodes, the shared counter is a window of MPI.
+//!
+//! An error of either is one of all ranks (`failure`), and the end of the communicator.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use pario::comm::{CommonMemory, GateLine, Message, ProcessMemory, Tag, Task, is_oversubscribed};
+use pario::comm::collective::all_gather;
+use pario::comm::{
+    CommonMemory, GateLine, Message, ProcessMemory, Tag, Task, block_on, is_oversubscribed,
+};
 use pario::{Communicator, Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
 use crate::counter::Counter;
-use crate::messages::{Messages, PIECE_BYTES};
+use crate::failure::{Failure, of_transport};
+use crate::messages::{EAGER_BYTES, Messages, PIECE_BYTES};
 use crate::node::traffic::Traffic;
 use crate::node::{self, Answer, Gather, Place};
 use crate::progress;
@@ -64,6 +70,7 @@ pub struct MpiCommunicator {
     messages: Messages,
     /// Whether there are others.
     by_mpi: Option<ByMpi>,
+    failure: Failure,
 }
 
 /// An error if an MPI function failed.
@@ -181,7 +188,8 @@ impl MpiCommunicator {
             owned: false,
             rank: number(rank),
             size: number(size),
-            nodes: vec![0; number(size) as usize],
+            // Until it is known, each is on a node of its own.
+            nodes: (0..number(size)).collect(),
             cores: vec![1],
             oversubscribes_one_node: false,
             pretended_nodes: None,
@@ -189,6 +197,7 @@ impl MpiCommunicator {
             traffic: None,
             messages: Messages::new(mpi, comm, number(rank)),
             by_mpi: None,
+            failure: Failure::new(mpi, comm),
         })
     }
 
@@ -213,6 +222,7 @@ impl MpiCommunicator {
         duplicate.owned = true;
         duplicate.messages.piece_bytes = piece_bytes.clamp(1, PIECE_BYTES);
         duplicate.pretended_nodes = pretended_nodes;
+        duplicate.by_mpi = Some(ByMpi::new());
         let pretended = pretended_nodes
             .map(|nodes| u64::from(self.rank / self.size.div_ceil(nodes.clamp(1, self.size))));
         let node = node::meet(mpi, (self.rank, self.size), pretended, &duplicate)?;
@@ -223,6 +233,10 @@ impl MpiCommunicator {
         duplicate.oversubscribes_one_node =
             node.cores.len() == 1 && is_oversubscribed(neighbours, cores);
         duplicate.cores = node.cores;
+        if node.is_split {
+            // The same on all ranks, and before any message that it concerns.
+            duplicate.messages.piece_bytes = piece_bytes.clamp(1, EAGER_BYTES);
+        }
         duplicate.counter = Some(Counter::new(mpi, comm, self.size, node.lines)?);
         duplicate.traffic = node.traffic;
         duplicate.nodes = node.numbers;
@@ -243,17 +257,51 @@ impl MpiCommunicator {
     /// What every rank says, by rank.
     ///
     /// # Safety
-    /// `T` is plain bytes.
-    unsafe fn gather<T: Copy + Default>(&self, own: T) -> Result<Vec<T>> {
-        let mut all = vec![T::default(); self.size as usize];
-        let bytes = c_int::try_from(size_of::<T>()).unwrap_or(0);
-        let byte = self.mpi.handle(self.mpi.abi.byte);
-        let (from, to) = ((&raw const own).cast::<c_void>(), all.as_mut_ptr().cast());
-        // SAFETY: there is room for one value of each rank.
-        let code =
-            unsafe { (self.mpi.call.Allgather)(from, bytes, byte, to, bytes, byte, self.comm) };
-        check(code, "MPI_Allgather")?;
-        Ok(all)
+    /// `T` is plain bytes, and any are valid.
+    unsafe fn gather<T: Copy>(&self, own: T) -> Result<Vec<T>> {
+        let bytes = size_of::<T>();
+        // SAFETY: as the caller says.
+        let own = unsafe { std::slice::from_raw_parts((&raw const own).cast::<u8>(), bytes) };
+        let all = all_gather(self, 0, own.to_vec());
+        let parse = |one: Vec<u8>| match one.len() == bytes {
+            // SAFETY: as the caller says; there are as many bytes as it takes.
+            true => Ok(unsafe { one.as_ptr().cast::<T>().read_unaligned() }),
+            false => {
+                Err(Error::new(ErrorClass::Intern, "ranks are of different versions of pario"))
+            }
+        };
+        block_on(self, all)?.into_iter().map(parse).collect()
+    }
+
+    /// The error of the transport, if this rank knows of one.
+    fn failed(&self) -> Option<Error> {
+        let told = || {
+            let (rank, text) = self.traffic.as_ref()?.failure()?;
+            Some(self.learn(of_transport(rank, &text)))
+        };
+        self.failure.known().or_else(told)
+    }
+
+    /// Remembers an error of the transport that another rank has told. This rank may leave its call
+    /// then: no other one of its node uses its memory any more.
+    fn learn(&self, error: Error) -> Error {
+        let error = self.failure.learn(error);
+        if let Some(traffic) = &self.traffic {
+            traffic.tell_failure(error.rank().unwrap_or(self.rank), error.text());
+        }
+        error
+    }
+
+    /// Tells all ranks of an error of the transport that this one has met.
+    fn fail(&self, error: &Error) -> Error {
+        let error = of_transport(self.rank, error.text());
+        if !self.failure.meet(&error) {
+            return self.failed().unwrap_or(error);
+        }
+        let others = (0..self.size).filter(|&rank| rank != self.rank);
+        let by_mpi: Vec<u32> = others.filter(|&rank| !self.goes_by_node(rank)).collect();
+        self.failure.tell(self.rank, error.text(), &by_mpi);
+        self.learn(error)
     }
 }
 
@@ -295,11 +343,14 @@ impl Communicator for MpiCommunicator {
     }
 
     fn send(&self, to: u32, tag: Tag, message: Message) -> Result<()> {
+        if let Some(error) = self.failed() {
+            return Err(error);
+        }
         let sent = match &self.traffic {
             Some(traffic) if traffic.reaches(to) => traffic.send(to, tag, message.bytes),
             _ => self.messages.send(to, tag, message),
         };
-        sent.map_err(|error| error.on_rank(self.rank))
+        sent.map_err(|error| self.fail(&error))
     }
 
     fn poll_receive(
@@ -308,13 +359,23 @@ impl Communicator for MpiCommunicator {
         tag: Tag,
         _context: &mut Context<'_>,
     ) -> Poll<Result<Message>> {
+        if let Some(error) = self.failed() {
+            return Poll::Ready(Err(error));
+        }
         let polled = match &self.traffic {
             Some(traffic) if traffic.reaches(from) => {
                 traffic.poll_receive(from, tag).map_ok(Message::from)
             }
             _ => self.messages.poll_receive(from, tag),
         };
-        polled.map_err(|error| error.on_rank(self.rank))
+        if polled.is_pending() && self.by_mpi.is_some() {
+            match self.failure.look() {
+                Ok(None) => return Poll::Pending,
+                Ok(Some(error)) => return Poll::Ready(Err(self.learn(error))),
+                Err(error) => return Poll::Ready(Err(self.fail(&error))),
+            }
+        }
+        polled.map_err(|error| self.fail(&error))
     }
 
     fn counter_add(&self, delta: u64) -> Result<u64> {
@@ -345,7 +406,7 @@ impl Communicator for MpiCommunicator {
     ) -> Poll<Result<()>> {
         // Whoever waits hears the bell, and asks again before it sleeps.
         if !is_so() {
-            return Poll::Pending;
+            return self.failed().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
         }
         wait::note_progress();
         Poll::Ready(Ok(()))
@@ -370,6 +431,22 @@ impl Communicator for MpiCommunicator {
     }
 }
 
+impl MpiCommunicator {
+    /// Ends a communicator whose transport has failed: nobody waits for anything, and what MPI or
+    /// other ranks may still use stays. The communicator of MPI is not freed, since that takes all
+    /// ranks.
+    fn abandon(&mut self) {
+        if let Some(traffic) = self.traffic.take() {
+            traffic.abandon();
+            traffic.depart();
+        }
+        self.messages.abandon();
+        if let Some(counter) = self.counter.take() {
+            counter.abandon();
+        }
+    }
+}
+
 fn no_counter() -> Error {
     Error::new(ErrorClass::Intern, "only a duplicated communicator has a counter")
 }
@@ -378,6 +455,9 @@ impl Drop for MpiCommunicator {
     fn drop(&mut self) {
         if !self.owned || !self.mpi.is_active() {
             return;
+        }
+        if self.failed().is_some() {
+            return self.abandon();
         }
         if let Some(traffic) = self.traffic.take() {
             self.asked().until(|_| traffic.is_finished());

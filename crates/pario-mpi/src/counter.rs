@@ -67,6 +67,11 @@ impl Counter {
         }
     }
 
+    /// Forgets a counter whose ranks do not end it together.
+    pub(crate) fn abandon(mut self) {
+        self.kind = Kind::Own(AtomicU64::new(0));
+    }
+
     /// Sets the value; nobody adds to it at the same time.
     pub(crate) fn set(&self, value: u64) -> Result<()> {
         match &self.kind {

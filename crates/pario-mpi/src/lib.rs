@@ -18,6 +18,7 @@ mod counter;
 mod datatype;
 mod dropin;
 mod environment;
+mod failure;
 mod launcher;
 mod locate;
 mod messages;

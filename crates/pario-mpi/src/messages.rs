@@ -13,14 +13,17 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use pario::Result;
 use pario::comm::{Message, Tag};
+use pario::{Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
 use crate::comm::check;
 
 /// Longest piece, unless a test wants shorter ones.
 pub(crate) const PIECE_BYTES: usize = 1 << 30;
+/// The same where ranks of a node cannot share memory, for whatever reason. MPI libraries copy
+/// longer messages straight from one process to another, and fail where that is not permitted.
+pub(crate) const EAGER_BYTES: usize = 4 << 10;
 /// Lanes of a call; tags are a call's number and its lane.
 const LANES: u64 = 4;
 /// The highest tag that every MPI library has.
@@ -68,7 +71,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn number(value: impl TryInto<c_int>) -> c_int {
+pub(crate) fn number(value: impl TryInto<c_int>) -> c_int {
     value.try_into().unwrap_or(c_int::MAX)
 }
 
@@ -99,7 +102,7 @@ impl Messages {
             lock(&self.own).entry(tag).or_default().push_back(message);
             return Ok(());
         }
-        self.finish_sends();
+        self.finish_sends()?;
         let bytes = Arc::new(message.bytes);
         let mut sent = 0;
         loop {
@@ -140,21 +143,46 @@ impl Messages {
     }
 
     /// Frees what MPI has sent.
-    pub(crate) fn finish_sends(&self) {
+    ///
+    /// # Errors
+    /// If something could not be sent: its receiver may wait for it, and has to be told.
+    fn finish_sends(&self) -> Result<()> {
         let mut sending = std::mem::take(&mut *lock(&self.sending));
         if sending.is_empty() {
-            return;
+            return Ok(());
         }
-        sending.retain_mut(|(request, _)| !self.is_done(request));
+        let mut outcome = Ok(());
+        sending.retain_mut(|(request, bytes)| match self.ended(request) {
+            Ok(ended) => ended.is_none(),
+            Err(error) => {
+                outcome = Err(error);
+                // MPI may still read them.
+                std::mem::forget(bytes.clone());
+                false
+            }
+        });
         lock(&self.sending).append(&mut sending);
+        outcome
     }
 
-    /// Whether a request has ended; MPI forgets it then.
-    fn is_done(&self, request: &mut usize) -> bool {
+    /// Whether a request has ended well, and its status then; MPI forgets it.
+    fn ended(&self, request: &mut usize) -> Result<Option<StatusRoom>> {
         let (mut done, mut status) = (0, StatusRoom::new());
         // SAFETY: the request is one that MPI gave and that has not ended.
         let code = unsafe { (self.mpi.call.Test)(request, &mut done, status.as_mut_ptr()) };
-        code != 0 || done != 0
+        check(code, "MPI_Test")?;
+        Ok((done != 0).then_some(status))
+    }
+
+    /// How many bytes a status counts.
+    fn count(&self, status: &mut StatusRoom) -> Result<usize> {
+        let mut count = 0;
+        // SAFETY: MPI has filled the status.
+        let code =
+            unsafe { (self.mpi.call.Get_count)(status.as_mut_ptr(), self.byte(), &mut count) };
+        check(code, "MPI_Get_count")?;
+        let text = "MPI_Get_count does not know the length of a message";
+        usize::try_from(count).map_err(|_| Error::new(ErrorClass::Other, text))
     }
 
     /// The next message from a rank, if it is here and whole.
@@ -163,7 +191,9 @@ impl Messages {
             let next = lock(&self.own).get_mut(&tag).and_then(VecDeque::pop_front);
             return next.map_or(Poll::Pending, |message| Poll::Ready(Ok(message)));
         }
-        self.finish_sends();
+        if let Err(error) = self.finish_sends() {
+            return Poll::Ready(Err(error));
+        }
         let begun = lock(&self.arriving).remove(&(from, tag));
         let mut arriving = begun.unwrap_or_default();
         let polled = self.advance(from, tag, &mut arriving);
@@ -173,18 +203,26 @@ impl Messages {
             }
             return Poll::Pending;
         }
-        polled.map_ok(|()| Message::from(arriving.bytes))
+        match polled {
+            Poll::Ready(Err(error)) => {
+                // MPI may still write to it.
+                std::mem::forget(arriving);
+                Poll::Ready(Err(error))
+            }
+            polled => polled.map_ok(|()| Message::from(arriving.bytes)),
+        }
     }
 
     /// Takes pieces until the message is whole or one is not here.
     fn advance(&self, from: u32, tag: Tag, arriving: &mut Arriving) -> Poll<Result<()>> {
         loop {
             if let Some((request, len)) = &mut arriving.request {
-                if !self.is_done(request) {
-                    return Poll::Pending;
-                }
                 let len = *len;
-                arriving.request = None;
+                match self.is_received(request, len) {
+                    Ok(false) => return Poll::Pending,
+                    Ok(true) => arriving.request = None,
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
                 if len < self.piece_bytes {
                     return Poll::Ready(Ok(()));
                 }
@@ -193,6 +231,18 @@ impl Messages {
                 Ok(None) => return Poll::Pending,
                 Ok(begun) => arriving.request = begun,
                 Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Whether a piece is here, all of it.
+    fn is_received(&self, request: &mut usize, len: usize) -> Result<bool> {
+        let Some(mut status) = self.ended(request)? else { return Ok(false) };
+        match self.count(&mut status)? {
+            received if received == len => Ok(true),
+            received => {
+                let text = format!("MPI delivered {received} of {len} bytes of a message");
+                Err(Error::new(ErrorClass::Other, text))
             }
         }
     }
@@ -215,17 +265,14 @@ impl Messages {
         if found == 0 {
             return Ok(None);
         }
-        let mut count = 0;
-        // SAFETY: `Improbe` has filled the status.
-        let code = unsafe { (call.Get_count)(status.as_mut_ptr(), self.byte(), &mut count) };
-        check(code, "MPI_Get_count")?;
-        let (start, len) = (bytes.len(), usize::try_from(count).unwrap_or(0));
+        let (start, len) = (bytes.len(), self.count(&mut status)?);
         bytes.resize(start + len, 0);
         let target = bytes[start..].as_mut_ptr().cast();
         let mut request = 0;
         // SAFETY: the message is the one that was found, and `bytes` has room for it; it neither
         // moves nor is touched until the request has ended.
-        let code = unsafe { (call.Imrecv)(target, count, self.byte(), &mut message, &mut request) };
+        let code =
+            unsafe { (call.Imrecv)(target, number(len), self.byte(), &mut message, &mut request) };
         check(code, "MPI_Imrecv")?;
         Ok(Some((request, len)))
     }
@@ -233,15 +280,22 @@ impl Messages {
     /// Waits until MPI needs none of this memory any more.
     pub(crate) fn finish(&self) {
         while !lock(&self.sending).is_empty() {
-            self.finish_sends();
+            // Nobody waits for what could not be sent: all ranks have ended their calls.
+            let _ = self.finish_sends();
             std::thread::yield_now();
         }
         let arriving = std::mem::take(&mut *lock(&self.arriving));
         for (mut request, _) in arriving.into_values().filter_map(|one| one.request) {
-            while !self.is_done(&mut request) {
+            while self.ended(&mut request).is_ok_and(|ended| ended.is_none()) {
                 std::thread::yield_now();
             }
         }
+    }
+
+    /// Leaves memory to MPI for good: after a failure, it may use it at any time.
+    pub(crate) fn abandon(&self) {
+        std::mem::forget(std::mem::take(&mut *lock(&self.sending)));
+        std::mem::forget(std::mem::take(&mut *lock(&self.arriving)));
     }
 }
 

@@ -182,7 +182,8 @@ impl Universe {
     }
 }
 
-fn abort(mpi: &Mpi, code: c_int) -> ! {
+/// Ends all ranks.
+pub(crate) fn abort(mpi: &Mpi, code: c_int) -> ! {
     // SAFETY: MPI is active.
     unsafe { (mpi.call.Abort)(mpi.handle(mpi.abi.comm_world), code) };
     std::process::exit(code)

@@ -123,6 +123,11 @@ impl ErrorClass {
     }
 }
 
+/// Whether a system call failed because memory that it was given is not there.
+pub(crate) fn is_bad_address(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EFAULT)
+}
+
 /// A failure, with the place where it happened.
 ///
 /// ```
@@ -216,6 +221,11 @@ impl Error {
     /// The class of this error.
     pub fn class(&self) -> ErrorClass {
         self.detail.class
+    }
+
+    /// What happened, without the place where it did.
+    pub fn text(&self) -> &str {
+        &self.detail.text
     }
 
     /// The rank on which it happened, where known.

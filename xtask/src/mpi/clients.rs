@@ -17,6 +17,7 @@ use super::launch;
 use super::library::{Mpi, Start};
 use super::report::{self, Outcome, Report};
 use super::setup::{self, Setup};
+use super::under::Under;
 use super::verdict;
 use super::{MpiTestArguments, Places};
 use crate::open_command;
@@ -71,10 +72,12 @@ impl Client {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Case<'a> {
     client: &'a Client,
     mpi: &'a Mpi,
     ranks: u32,
+    under: Option<Under>,
 }
 
 /// What all cases need.
@@ -120,14 +123,17 @@ pub(super) fn run_all(
     let mut cases = Vec::new();
     for client in &clients {
         for mpi in setup.mpis.iter().filter(|mpi| client.header.means(mpi, client.fortran)) {
-            cases.extend(client.header.ranks.iter().map(|ranks| Case {
-                client,
-                mpi,
-                ranks: *ranks,
-            }));
+            let unders = client.header.under.iter().copied().map(Some);
+            for under in std::iter::once(None).chain(unders) {
+                let ranks = client.header.ranks.iter().copied();
+                cases.extend(ranks.map(|ranks| Case { client, mpi, ranks, under }));
+            }
         }
     }
-    let builds = cases.iter().filter(|case| Some(&case.ranks) == case.client.header.ranks.first());
+    let is_first = |case: &&Case<'_>| {
+        case.under.is_none() && Some(&case.ranks) == case.client.header.ranks.first()
+    };
+    let builds = cases.iter().filter(is_first);
     at_once("client programs built", builds.collect(), |case| bench.build(case.client, case.mpi))?;
     for name in clients.iter().flat_map(|client| &client.header.preload) {
         bench.build_preload(name)?;
@@ -271,6 +277,9 @@ impl Bench<'_> {
 
     /// Runs a case in all the ways its program asks for.
     fn run(&self, case: &Case<'_>) -> Result<Vec<Outcome>, String> {
+        if let Some(outcome) = self.hindered(case)? {
+            return Ok(vec![outcome]);
+        }
         let mut modes = case.client.header.modes.clone();
         modes.retain(|mode| *mode == Mode::Native || self.library.is_some());
         let mut outcomes = Vec::new();
@@ -294,19 +303,44 @@ impl Bench<'_> {
         Ok(outcomes)
     }
 
+    /// A skipped run, if the MPI library itself does not work in the environment of a case.
+    fn hindered(&self, case: &Case<'_>) -> Result<Option<Outcome>, String> {
+        let Some(under) = case.under else { return Ok(None) };
+        let directory = self.scratch(case, Mode::Native).with_extension("probe");
+        make_empty(&directory)?;
+        let program = self.program(case.client, case.mpi).into();
+        let env = under.env().into_iter().map(|(name, value)| (name, value.into())).collect();
+        let words = under.words(vec![program, "probe".into()]);
+        let start = Start { ranks: case.ranks, words, env, preload: Vec::new() };
+        let limit = Duration::from_secs(case.client.header.seconds);
+        let finished = launch::launch(case.mpi, &start, &directory, limit)?;
+        remove(&directory)?;
+        let works = finished.status.is_some_and(|status| status.success());
+        if works && finished.stdout.lines().any(|line| line.trim() == "PASS") {
+            return Ok(None);
+        }
+        let (name, mpi) = (&case.client.name, case.mpi.name);
+        println!("skipped: {name} with {}: {mpi} itself does not work there", under.text);
+        let program = row(case, Mode::Pario);
+        let note = "skipped".to_owned();
+        Ok(Some(Outcome { program, mpi, seconds: finished.seconds, faults: Vec::new(), note }))
+    }
+
     fn scratch(&self, case: &Case<'_>, mode: Mode) -> PathBuf {
-        let Case { client, mpi, ranks } = case;
+        let Case { client, mpi, ranks, under } = case;
         let kind = if client.fortran { "-f90" } else { "" };
-        let name = format!("{}{kind}-{ranks}-{}", client.name, mode.name());
+        let under = under.map(|under| format!("-{}", under.name)).unwrap_or_default();
+        let name = format!("{}{kind}{under}-{ranks}-{}", client.name, mode.name());
         self.places.mpi.join("scratch").join(mpi.name).join(name)
     }
 
     fn run_once(&self, case: &Case<'_>, mode: Mode) -> Result<Outcome, String> {
-        let Case { client, mpi, ranks } = case;
+        let Case { client, mpi, ranks, under } = case;
         let header = &client.header;
         let directory = self.scratch(case, mode);
         make_empty(&directory)?;
         let mut env: Vec<_> = header.env.clone();
+        env.extend(under.and_then(|under| under.env()));
         let library = self.library.filter(|_| mode == Mode::Pario);
         if library.is_some() {
             env.push(("PARIO_MPI_COUNT".to_owned(), "1".to_owned()));
@@ -315,9 +349,10 @@ impl Bench<'_> {
         let patient = mpi.needs_patience() && !header.alone;
         let patience = patient.then_some(self.setup.patience.as_path());
         let before = header.preload.iter().map(|name| self.preload(name));
+        let program = vec![self.program(client, mpi).into()];
         let start = Start {
             ranks: *ranks,
-            words: vec![self.program(client, mpi).into()],
+            words: under.map_or(program.clone(), |under| under.words(program)),
             env: env.into_iter().map(|(name, value)| (name, value.into())).collect(),
             preload: before
                 .chain(library.into_iter().chain(patience).map(Path::to_owned))
@@ -330,10 +365,13 @@ impl Bench<'_> {
         let log = directory.file_name().unwrap_or_default().display().to_string();
         let log = self.places.mpi.join("logs").join(mpi.name).join(log + ".log");
         report::write_log(&log, &finished.log, &faults)?;
-        let language = if client.fortran { " (f90)" } else { "" };
-        let program = format!("{}{language} {}", client.name, mode.name());
-        let note = String::new();
-        Ok(Outcome { program, mpi: mpi.name, seconds: finished.seconds, faults, note })
+        let skipped = verdict::skipped(&finished.stdout);
+        for reason in &skipped {
+            println!("skipped: {} on {}: {reason}", client.name, mpi.name);
+        }
+        let note = if skipped.is_empty() { String::new() } else { "skipped".to_owned() };
+        let (program, seconds) = (row(case, mode), finished.seconds);
+        Ok(Outcome { program, mpi: mpi.name, seconds, faults, note })
     }
 
     /// Files that pario wrote otherwise than the library's own MPI-IO.
@@ -346,6 +384,13 @@ impl Bench<'_> {
         let names = case.client.header.same.iter().filter(differs);
         names.map(|name| format!("{name} is not the same natively and under pario")).collect()
     }
+}
+
+/// The row of the table.
+fn row(case: &Case<'_>, mode: Mode) -> String {
+    let language = if case.client.fortran { " (f90)" } else { "" };
+    let under = case.under.map(|under| format!(", {}", under.name)).unwrap_or_default();
+    format!("{}{language} {}{under}", case.client.name, mode.name())
 }
 
 /// Makes a directory anew.

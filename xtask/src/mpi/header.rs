@@ -14,6 +14,7 @@
 //! | `seconds` | time limit of a run (default 60) |
 //! | `ends` | `well` (default), or `badly`: ends with an error after it printed `PASS` |
 //! | `alone` | `yes`: nothing else runs at the same time, and MPICH is not slowed by patience |
+//! | `under` | names of environments, each a run besides the usual one (see `under`) |
 //! | `preload` | names of sources in `preload/`: libraries that come before pario |
 //! | `link` | more words for the compiler |
 //! | `needs` | packages of Debian without which it is left out, by the name of their group |
@@ -23,6 +24,7 @@
 //! All but `ranks` to `calls` is rarely needed. A key may be repeated; the values add up.
 
 use super::library::Mpi;
+use super::under::{self, Under};
 
 /// What a client program asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,6 +40,7 @@ pub(super) struct Header {
     pub(super) seconds: u64,
     pub(super) ends_well: bool,
     pub(super) alone: bool,
+    pub(super) under: Vec<Under>,
     pub(super) preload: Vec<String>,
     pub(super) link: Vec<String>,
     pub(super) needs: Vec<String>,
@@ -74,6 +77,7 @@ impl Default for Header {
             seconds: 60,
             ends_well: true,
             alone: false,
+            under: Vec::new(),
             preload: Vec::new(),
             link: Vec::new(),
             needs: Vec::new(),
@@ -112,6 +116,7 @@ impl Header {
             "seconds" => self.seconds = number(value)?,
             "ends" => self.ends_well = either(value, "well", "badly")?,
             "alone" => self.alone = either(value, "yes", "no")?,
+            "under" => self.under.extend(under::all(value)?),
             "preload" => self.preload.extend(words()),
             "link" => self.link.extend(words()),
             "needs" => self.needs.push(value.to_owned()),

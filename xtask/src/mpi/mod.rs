@@ -11,6 +11,7 @@
 //! | `library` | how each MPI compiles and starts a program |
 //! | `header` | what a client program asks for, in its first comment |
 //! | `clients`, `verdict` | build and run the client programs; what makes a run good |
+//! | `under` | environments like those of containers |
 //! | `launch` | one run with a time limit |
 //! | `traces`, `shared_memory` | what a run left behind |
 //! | `run` | `pario run` on each MPI, also when a program does not come to its end |
@@ -46,6 +47,7 @@ mod skips;
 mod symbols;
 mod tables;
 mod traces;
+mod under;
 mod verdict;
 
 pub(crate) use peers::PeersArguments;

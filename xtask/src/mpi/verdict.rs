@@ -57,6 +57,11 @@ fn directory_faults(header: &Header, directory: &Path) -> Vec<String> {
     missing.chain(left.iter().map(|name| format!("left in its directory: {name}"))).collect()
 }
 
+/// What a program says that it has left out, and why.
+pub(super) fn skipped(stdout: &str) -> Vec<&str> {
+    stdout.lines().filter_map(|line| line.trim().strip_prefix("SKIPPED ")).collect()
+}
+
 /// Ranks write to one pipe, so that lines of others may come after the last one of rank 0.
 fn passed(stdout: &str) -> bool {
     let mut lines = stdout.lines().map(str::trim);

@@ -27,17 +27,21 @@ use memmap2::MmapRaw;
 use rustix::fs::MemfdFlags;
 use rustix::thread::futex::{self, Flags, Timespec};
 
+use super::found;
 use super::place::{Place, nonce};
 
 /// What a process listens to. Zeroed memory is one.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Bell {
-    rings: AtomicU32,
-    listeners: AtomicU32,
     /// Says whose it is.
     nonce: AtomicU64,
+    rings: AtomicU32,
+    listeners: AtomicU32,
 }
+
+/// What the system calls its memory.
+const NAME: &str = "pario-bell";
 
 impl Bell {
     /// Wakes whoever listens, and makes everything done before visible to it.
@@ -96,8 +100,10 @@ fn own_file() -> &'static (Option<File>, &'static Bell) {
 }
 
 fn make() -> Option<(File, &'static Bell)> {
-    let file = File::from(rustix::fs::memfd_create("pario-bell", MemfdFlags::CLOEXEC).ok()?);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(rustix::fs::memfd_create(NAME, flags).ok()?);
     file.set_len(u64::try_from(size_of::<Bell>()).ok()?).ok()?;
+    found::seal(&file)?;
     let bell = map(&file)?;
     bell.nonce.store(nonce(), Ordering::SeqCst);
     Some((file, bell))
@@ -131,9 +137,8 @@ pub(super) fn of(place: &Place) -> Option<&'static Bell> {
     if let Some(bell) = known.get(&key) {
         return Some(bell);
     }
-    // Where processes do not see each other's numbers, the file may be that of somebody else.
-    let bell = map(&place.open(place.bell)?)?;
-    (bell.nonce.load(Ordering::SeqCst) == place.nonce).then(|| *known.entry(key).or_insert(bell))
+    let bell = map(&found::open(place, (place.bell, NAME), size_of::<Bell>())?)?;
+    Some(*known.entry(key).or_insert(bell))
 }
 
 #[cfg(test)]
@@ -144,6 +149,13 @@ mod tests {
     use crate::environment::NodeMemory;
 
     const LONG: Duration = Duration::from_secs(3600);
+
+    /// A file that is no bell.
+    fn tempfile() -> File {
+        let file = File::from(rustix::fs::memfd_create("other", MemfdFlags::CLOEXEC).unwrap());
+        file.set_len(3).unwrap();
+        file
+    }
 
     #[test]
     fn a_ring_between_listening_and_sleeping_is_not_lost() {
@@ -193,5 +205,9 @@ mod tests {
         assert!(of(&place).is_none(), "another process has that number now");
         place.bell = -1;
         assert!(of(&place).is_none());
+        let file = tempfile();
+        place.bell = file.as_raw_fd();
+        assert!(of(&place).is_none(), "another file has that descriptor now");
+        assert_eq!(file.metadata().unwrap().len(), 3);
     }
 }

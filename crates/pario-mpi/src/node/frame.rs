@@ -17,11 +17,17 @@ pub(super) enum Frame {
     Lent(Tag, RemoteRun),
     /// The bytes at this address are no longer needed.
     Returned(usize),
+    /// The bytes at this address cannot be read, and have to be sent.
+    Refused(usize),
+    /// So many bytes that were at this address, which follow.
+    Content(usize, usize),
 }
 
 const BYTES: u8 = 0;
 const LENT: u8 = 1;
 const RETURNED: u8 = 2;
+const REFUSED: u8 = 3;
+const CONTENT: u8 = 4;
 const LANES: [Lane; 3] = [Lane::Control, Lane::Data, Lane::Answer];
 
 impl Frame {
@@ -31,6 +37,8 @@ impl Frame {
             Frame::Bytes(tag, len) => (BYTES, tag, len, 0),
             Frame::Lent(tag, run) => (LENT, tag, run.len, run.address),
             Frame::Returned(address) => (RETURNED, NO_TAG, 0, address),
+            Frame::Refused(address) => (REFUSED, NO_TAG, 0, address),
+            Frame::Content(address, len) => (CONTENT, NO_TAG, len, address),
         };
         let number = |value: usize| u64::try_from(value).unwrap_or(u64::MAX).to_le_bytes();
         let mut header = [0; HEADER_BYTES];
@@ -59,6 +67,8 @@ impl Frame {
             BYTES => Ok(Frame::Bytes(tag, len)),
             LENT => Ok(Frame::Lent(tag, RemoteRun { address: size(24), len })),
             RETURNED => Ok(Frame::Returned(size(24))),
+            REFUSED => Ok(Frame::Refused(size(24))),
+            CONTENT => Ok(Frame::Content(size(24), len)),
             _ => Err(broken("a frame of no kind")),
         }
     }
@@ -70,19 +80,30 @@ pub(super) enum Arrival {
     Bytes(Tag, Vec<u8>),
     Lent(Tag, RemoteRun),
     Returned(usize),
+    Refused(usize),
+    /// The bytes that were at an address.
+    Content(usize, Vec<u8>),
+}
+
+/// What the bytes of a frame are.
+#[derive(Clone, Copy)]
+enum Payload {
+    Message(Tag),
+    /// Of a message that was lent, at an address.
+    Content(usize),
 }
 
 /// Puts messages together that come in parts.
 #[derive(Default)]
 pub(super) struct Assembly {
-    /// The message of which a part is here: its tag, its bytes and how many they will be.
-    begun: Option<(Tag, Vec<u8>, usize)>,
+    /// That of which a part is here: what it is, its bytes and how many they will be.
+    begun: Option<(Payload, Vec<u8>, usize)>,
 }
 
 impl Assembly {
     /// The next thing that is whole. `None` if more bytes are needed.
     pub(super) fn next(&mut self, reading: &mut Reading<'_>) -> Result<Option<Arrival>> {
-        let (tag, mut bytes, len) = match self.begun.take() {
+        let (payload, mut bytes, len) = match self.begun.take() {
             Some(begun) => begun,
             None if reading.len() < HEADER_BYTES => return Ok(None),
             None => {
@@ -91,17 +112,24 @@ impl Assembly {
                 match Frame::parse(&header)? {
                     Frame::Lent(tag, run) => return Ok(Some(Arrival::Lent(tag, run))),
                     Frame::Returned(address) => return Ok(Some(Arrival::Returned(address))),
-                    Frame::Bytes(tag, len) => (tag, room_for(len)?, len),
+                    Frame::Refused(address) => return Ok(Some(Arrival::Refused(address))),
+                    Frame::Bytes(tag, len) => (Payload::Message(tag), room_for(len)?, len),
+                    Frame::Content(address, len) => {
+                        (Payload::Content(address), room_for(len)?, len)
+                    }
                 }
             }
         };
         let part = reading.len().min(len - bytes.len());
         reading.take(part, &mut bytes);
         if bytes.len() < len {
-            self.begun = Some((tag, bytes, len));
+            self.begun = Some((payload, bytes, len));
             return Ok(None);
         }
-        Ok(Some(Arrival::Bytes(tag, bytes)))
+        Ok(Some(match payload {
+            Payload::Message(tag) => Arrival::Bytes(tag, bytes),
+            Payload::Content(address) => Arrival::Content(address, bytes),
+        }))
     }
 }
 
@@ -137,6 +165,8 @@ mod tests {
                 Frame::Bytes(tag(0, lane), isize::MAX as usize),
                 Frame::Lent(tag(7, lane), run),
                 Frame::Returned(1 << 47),
+                Frame::Refused(1 << 47),
+                Frame::Content(1 << 47, 1 << 40),
             ];
             for frame in frames {
                 assert_eq!(Frame::parse(&frame.header()).unwrap(), frame);
@@ -173,7 +203,7 @@ mod tests {
     #[test]
     fn a_frame_that_makes_no_sense_is_an_error() {
         let good = Frame::Bytes(tag(1, Lane::Data), 8).header();
-        for (place, value) in [(0, 3), (1, 3), (23, 0x80), (23, 0xff), (22, 0xff)] {
+        for (place, value) in [(0, 5), (1, 3), (23, 0x80), (23, 0xff), (22, 0xff)] {
             let mut header = good;
             header[place] = value;
             with_ring(|ring| {

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `place` | what ranks tell each other to find each other's memory |
 //! | `segment` | the memory of a communicator's ranks on one node |
+//! | `found` | memory of another process, proved to be what it should be |
 //! | `mapping` | a file in memory, with large pages where it is worth while |
 //! | `ring`, `frame` | bytes, and messages, from one rank to another |
 //! | `traffic` | all messages of one rank |
@@ -20,6 +21,7 @@ use pario::Result;
 use pario::comm::{Affinity, ProcessMemory};
 
 pub(crate) mod bell;
+mod found;
 mod frame;
 mod mapping;
 mod place;
@@ -68,6 +70,8 @@ pub(crate) struct Node {
     /// Where all ranks are on one node.
     pub(crate) lines: Option<Arc<Segment>>,
     pub(crate) traffic: Option<Arc<Traffic>>,
+    /// Whether ranks of a node could not share memory although they wanted to.
+    pub(crate) is_split: bool,
 }
 
 /// Lets all ranks of a communicator meet those of their own node; all call it.
@@ -87,17 +91,21 @@ pub(crate) fn meet(
     let one_node = numbers.iter().all(|&node| node == 0);
     let affinities: Vec<Affinity> = places.iter().map(|place| place.affinity).collect();
     let cores = Affinity::cores_of_nodes(&numbers, &affinities);
-    let mut node = Node { numbers, cores, lines: None, traffic: None };
+    let mut node = Node { numbers, cores, lines: None, traffic: None, is_split: false };
     if size == 1 || wanted == NodeMemory::None && !one_node {
         return Ok(node);
     }
     let meeting = Meeting { mpi, rank, host: place.host, places, file };
     let memory = reach::processes(&meeting.places, meeting.host);
     let tries = wanted == NodeMemory::Process;
-    let shared = meeting.segment().zip(meeting.bells());
+    let made = meeting.make_segment();
+    // Nobody looks for the segment before it is ready.
+    ranks.answers(Answer::default())?;
+    let shared = made.or_else(|| meeting.find_segment()).map(Arc::new).zip(meeting.bells());
     let reaches = tries && reach::all(&memory, &meeting.places, rank);
     let answers = ranks.answers(Answer::new(shared.is_some(), reaches))?;
     let all_share = answers.iter().all(|answer| answer.shares != 0);
+    node.is_split = wanted != NodeMemory::None && !all_share;
     let Some((segment, bells)) = shared.filter(|_| all_share) else { return Ok(node) };
     node.lines = one_node.then(|| segment.clone());
     if wanted != NodeMemory::None {
@@ -141,10 +149,21 @@ impl Meeting {
         (0..).zip(&self.places).filter(|(_, place)| place.host == self.host)
     }
 
-    fn segment(&self) -> Option<Arc<Segment>> {
-        let (first, place) = self.members().next()?;
-        let own = self.file.as_ref().filter(|_| first == self.rank);
-        Segment::map(own, place, (self.places.len(), self.members().count())).map(Arc::new)
+    /// Ranks of the communicator, and of this node.
+    fn counts(&self) -> (usize, usize) {
+        (self.places.len(), self.members().count())
+    }
+
+    /// The segment, on the first rank of this node.
+    fn make_segment(&self) -> Option<Segment> {
+        let (_, place) = self.members().next().filter(|&(first, _)| first == self.rank)?;
+        Segment::make(self.file.as_ref()?, place.nonce, self.counts())
+    }
+
+    /// The segment, on all other ranks.
+    fn find_segment(&self) -> Option<Segment> {
+        let (_, place) = self.members().next().filter(|&(first, _)| first != self.rank)?;
+        Segment::find(place, self.counts())
     }
 
     fn bells(&self) -> Option<Vec<&'static bell::Bell>> {
@@ -184,6 +203,8 @@ impl Meeting {
             |place: &Place| (place.host == self.host).then(|| numbers.next()).flatten();
         let members: Vec<Option<usize>> = self.places.iter().map(&mut member).collect();
         let own = members.get(usize::try_from(self.rank).unwrap_or(0)).copied().flatten();
+        let permit = segment.permit(own.unwrap_or(0));
+        let memory = memory.map(|memory| memory.with_permit(permit));
         Arc::new(Traffic {
             mpi: self.mpi,
             windows: segment.windows(members.iter().map(Option::is_some).collect()),

@@ -50,15 +50,6 @@ impl Place {
     pub(crate) fn level(&self) -> u32 {
         self.memory
     }
-
-    /// A file that the process holds, opened anew.
-    pub(super) fn open(&self, descriptor: i32) -> Option<File> {
-        if descriptor < 0 {
-            return None;
-        }
-        let path = format!("/proc/{}/fd/{descriptor}", self.process);
-        File::options().read(true).write(true).open(path).ok()
-    }
 }
 
 /// A word with a number that no other process has. Others read it, and write it with that same

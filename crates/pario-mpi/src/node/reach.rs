@@ -6,7 +6,8 @@
 //! of the process that started it, which on a node usually is one and the same for all ranks, and
 //! all try again.
 //!
-//! A process that has failed says so from then on, and nobody tries again.
+//! A process that has failed says so from then on, and nobody tries again: at once, or later, when
+//! the system no longer permits what it had permitted.
 
 use std::collections::HashSet;
 use std::io::{IoSlice, IoSliceMut};

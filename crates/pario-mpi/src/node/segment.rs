@@ -1,13 +1,17 @@
 //! Memory that the ranks of a communicator on one node share.
 //!
-//! The first rank of the node makes it (`memfd`), the others open it through `/proc/PID/fd/N`; then
-//! all tell each other whether that went well, and the descriptors are closed. Nothing has a name
-//! in a file system, and nothing is left behind, however a rank ends.
+//! The first rank of the node makes it (`memfd`), and only that one changes its length, which is
+//! sealed before others learn of it. They open it through `/proc/PID/fd/N` once it is ready
+//! (`found`): process numbers may mean others there than here, so what is found is proved to be the
+//! segment before it is mapped. Then all tell each other whether that went well, and the
+//! descriptors are closed. Nothing has a name in a file system, and nothing is left behind, however
+//! a rank ends.
 //!
 //! | part | what it is |
 //! | --- | --- |
+//! | head | whose it is, and whether the transport has failed ([`Head`]) |
 //! | lines | the shared file pointer, then the gate for writes ([`GateLine`]) |
-//! | departures | for each rank of the node, whether it has left |
+//! | members | for each rank of the node, whether it has left, and uses memory of others |
 //! | controls | for each reader and each writer the numbers of their ring |
 //! | rings | their bytes |
 //! | windows | memory in common for windows of the file ([`CommonMemory`]) |
@@ -22,16 +26,21 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
-use pario::comm::{CommonMemory, GateLine, Keeper};
+use pario::comm::{CommonMemory, GateLine, Keeper, Permit};
 use rustix::fs::MemfdFlags;
 use rustix::process::{Resource, getrlimit};
 
+use super::found;
 use super::mapping::{LARGE_PAGE_BYTES, Mapping};
 use super::place::Place;
+use super::reach;
 use super::ring::{Control, Ring};
+use crate::failure::{TEXT_BYTES_MAX, short};
 
+/// What the system calls the memory.
+const NAME: &str = "pario";
 /// Bytes of all rings of a node, about; each has at least a page and at most [`RING_BYTES_MAX`].
 const RINGS_BYTES: usize = 64 << 20;
 const RING_BYTES_MAX: usize = 64 << 10;
@@ -39,12 +48,37 @@ const PAGE_BYTES: usize = 4096;
 /// Bytes for windows: as many as are written at a time.
 const WINDOWS_BYTES: usize = 16 << 20;
 
+/// What a segment begins with. Zeroed memory is one.
+#[repr(C, align(64))]
+struct Head {
+    /// That of the process that has made the segment.
+    nonce: AtomicU64,
+    /// Whether the transport has failed: 0, or how far a rank is in telling of it.
+    failed: AtomicU32,
+    rank: AtomicU32,
+    text_bytes: AtomicU32,
+    text: [AtomicU8; TEXT_BYTES_MAX],
+}
+
+const TELLING: u32 = 1;
+const TOLD: u32 = 2;
+
+/// What a rank of the node tells the others. Zeroed memory is one.
+#[derive(Default)]
+#[repr(C, align(64))]
+struct Member {
+    departed: AtomicU32,
+    /// How many threads of it use the memory of another process.
+    uses: AtomicU32,
+}
+
 /// Where the parts of a segment are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     ranks: usize,
     members: usize,
-    departures: usize,
+    lines: usize,
+    states: usize,
     controls: usize,
     rings: usize,
     ring_bytes: usize,
@@ -59,16 +93,17 @@ impl Layout {
         let share = (RINGS_BYTES / pairs).clamp(PAGE_BYTES, RING_BYTES_MAX);
         // The greatest power of two that is not greater.
         let ring_bytes = 1 << share.ilog2();
-        let departures = (2 + ranks) * size_of::<GateLine>();
-        let departures_end = departures + members * size_of::<AtomicU32>();
-        let controls = departures_end.next_multiple_of(align_of::<Control>());
+        let lines = size_of::<Head>();
+        let states = lines + (2 + ranks) * size_of::<GateLine>();
+        let states_end = states + members * size_of::<Member>();
+        let controls = states_end.next_multiple_of(align_of::<Control>());
         let rings = (controls + pairs * size_of::<Control>()).next_multiple_of(PAGE_BYTES);
         // What comes before the bytes of windows, which begin with a large page.
         let head = CommonMemory::bytes(ranks, 0);
         let rings_end = rings + pairs * ring_bytes;
         let windows = (rings_end + head).next_multiple_of(LARGE_PAGE_BYTES) - head;
         let bytes = windows + CommonMemory::bytes(ranks, WINDOWS_BYTES);
-        Layout { ranks, members, departures, controls, rings, ring_bytes, windows, bytes }
+        Layout { ranks, members, lines, states, controls, rings, ring_bytes, windows, bytes }
     }
 }
 
@@ -81,14 +116,15 @@ pub(crate) struct Segment {
 impl Segment {
     /// The memory itself, still without length, on a rank that may be the first of its node.
     pub(crate) fn file() -> Option<File> {
-        Some(File::from(rustix::fs::memfd_create("pario", MemfdFlags::CLOEXEC).ok()?))
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        Some(File::from(rustix::fs::memfd_create(NAME, flags).ok()?))
     }
 
-    /// Maps the memory that the first of `members` ranks on this node has made, of a communicator
-    /// with so many `ranks`; `own` is the file on that rank.
-    pub(crate) fn map(
-        own: Option<&File>,
-        first: &Place,
+    /// Gives the memory of this process its length, for `members` ranks on this node of a
+    /// communicator with so many `ranks`, and maps it.
+    pub(crate) fn make(
+        own: &File,
+        nonce: u64,
         (ranks, members): (usize, usize),
     ) -> Option<Segment> {
         let layout = Layout::new(ranks, members);
@@ -97,40 +133,97 @@ impl Segment {
         if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < bytes) {
             return None;
         }
-        let opened = match own {
-            Some(_) => None,
-            None => Some(first.open(first.segment)?),
-        };
-        let file = own.or(opened.as_ref())?;
-        // Each rank gives it the same length, so that none has to wait for another.
-        file.set_len(bytes).ok()?;
-        Some(Segment { mapping: Mapping::new(file, layout.bytes)?, layout })
+        own.set_len(bytes).ok()?;
+        found::seal(own)?;
+        let segment = Segment { mapping: Mapping::new(own, layout.bytes)?, layout };
+        segment.head().nonce.store(nonce, Ordering::SeqCst);
+        Some(segment)
+    }
+
+    /// Maps the memory that another rank of the node has made ready, if it is that.
+    pub(crate) fn find(first: &Place, (ranks, members): (usize, usize)) -> Option<Segment> {
+        let layout = Layout::new(ranks, members);
+        let file = found::open(first, (first.segment, NAME), layout.bytes)?;
+        Some(Segment { mapping: Mapping::new(&file, layout.bytes)?, layout })
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: the mapping is aligned to a page, long enough, and lives as long as `self`; all
+        // processes use it as the atomic numbers that it is made of.
+        unsafe { &*self.mapping.as_ptr().cast::<Head>() }
+    }
+
+    /// Tells all ranks of the node that the transport has failed, unless one has.
+    pub(super) fn tell_failure(&self, rank: u32, text: &str) {
+        let (head, text) = (self.head(), short(text));
+        let order = Ordering::SeqCst;
+        if head.failed.compare_exchange(0, TELLING, order, order).is_err() {
+            return;
+        }
+        head.rank.store(rank, Ordering::Relaxed);
+        for (place, byte) in head.text.iter().zip(text.bytes()) {
+            place.store(byte, Ordering::Relaxed);
+        }
+        head.text_bytes.store(u32::try_from(text.len()).unwrap_or(0), Ordering::Relaxed);
+        head.failed.store(TOLD, order);
+    }
+
+    /// Which rank has told that the transport has failed, and how.
+    pub(super) fn failure(&self) -> Option<(u32, String)> {
+        let head = self.head();
+        if head.failed.load(Ordering::SeqCst) != TOLD {
+            return None;
+        }
+        let len = usize::try_from(head.text_bytes.load(Ordering::Relaxed)).unwrap_or(0);
+        let bytes: Vec<u8> =
+            head.text.iter().take(len).map(|byte| byte.load(Ordering::Relaxed)).collect();
+        let rank = head.rank.load(Ordering::Relaxed);
+        Some((rank, String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// Waits until no rank of the node uses the memory of another one. None begins to after a
+    /// failure was told.
+    pub(super) fn wait_until_unused(&self) {
+        fence(Ordering::SeqCst);
+        for member in 0..self.layout.members {
+            while self.member(member).uses.load(Ordering::SeqCst) != 0 {
+                std::thread::yield_now();
+            }
+        }
     }
 
     /// The shared file pointer.
     pub(crate) fn pointer(&self) -> &AtomicU64 {
-        // SAFETY: the mapping is aligned to a page, long enough, and lives as long as `self`; all
-        // processes use its first line as an atomic number only.
-        unsafe { &*self.mapping.as_ptr().cast::<AtomicU64>() }
+        // SAFETY: as above; all processes use the first line as an atomic number only.
+        unsafe { &*self.mapping.as_ptr().add(self.layout.lines).cast::<AtomicU64>() }
     }
 
     /// The gate for writes.
     pub(crate) fn gate(&self) -> &[GateLine] {
         // SAFETY: as above for the lines behind the first; zeroed memory is a valid line.
         unsafe {
-            let first = self.mapping.as_ptr().cast::<GateLine>().add(1);
+            let first = self.mapping.as_ptr().add(self.layout.lines).cast::<GateLine>().add(1);
             std::slice::from_raw_parts(first, 1 + self.layout.ranks)
+        }
+    }
+
+    fn member(&self, member: usize) -> &Member {
+        assert!(member < self.layout.members, "a member of this node");
+        // SAFETY: as above; `Layout::new` has an aligned state for each member.
+        unsafe {
+            let first = self.mapping.as_ptr().add(self.layout.states);
+            &*first.cast::<Member>().add(member)
         }
     }
 
     /// Whether a member has left, as a number that is not zero.
     pub(super) fn departure(&self, member: usize) -> &AtomicU32 {
-        assert!(member < self.layout.members, "a member of this node");
-        // SAFETY: as above; `Layout::new` has an aligned number for each member.
-        unsafe {
-            let first = self.mapping.as_ptr().add(self.layout.departures);
-            &*first.cast::<AtomicU32>().add(member)
-        }
+        &self.member(member).departed
+    }
+
+    /// Lets a member use the memory of others until the transport fails.
+    pub(super) fn permit(self: &Arc<Self>, member: usize) -> Arc<dyn Permit> {
+        Arc::new(UntilFailure { segment: self.clone(), member })
     }
 
     /// The memory in common of some ranks.
@@ -159,6 +252,33 @@ impl Segment {
     }
 }
 
+/// The use of other processes' memory ends with the transport: after a failure, their ranks leave
+/// the call that offered it.
+struct UntilFailure {
+    segment: Arc<Segment>,
+    member: usize,
+}
+
+impl Permit for UntilFailure {
+    fn enter(&self) -> bool {
+        self.segment.member(self.member).uses.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let permitted = self.segment.head().failed.load(Ordering::SeqCst) == 0;
+        if !permitted {
+            self.leave();
+        }
+        permitted
+    }
+
+    fn leave(&self) {
+        self.segment.member(self.member).uses.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn refuse(&self) {
+        reach::give_up();
+    }
+}
+
 impl Keeper for Segment {
     fn settle(&self) {
         let end = self.layout.bytes;
@@ -169,8 +289,7 @@ impl Keeper for Segment {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
-
+    use super::super::place::nonce;
     use super::*;
     use crate::environment::NodeMemory;
 
@@ -178,8 +297,9 @@ mod tests {
     fn another_mapping_sees_the_same_numbers() {
         let file = Segment::file().unwrap();
         let place = Place::of_this_process(Some(&file), NodeMemory::Process);
-        let own = Segment::map(Some(&file), &place, (3, 2)).unwrap();
-        let other = Segment::map(None, &place, (3, 2)).unwrap();
+        assert!(Segment::find(&place, (3, 2)).is_none(), "it is not ready yet");
+        let own = Segment::make(&file, nonce(), (3, 2)).unwrap();
+        let other = Segment::find(&place, (3, 2)).unwrap();
         own.pointer().store(7, Ordering::SeqCst);
         assert_eq!(other.pointer().load(Ordering::SeqCst), 7);
         assert_eq!(other.gate().len(), 4);
@@ -192,7 +312,45 @@ mod tests {
         other.ring(0, 1).read().unwrap().take(3, &mut taken);
         assert_eq!(taken, [1, 2, 3]);
         let nothing = Place::of_this_process(None, NodeMemory::Process);
-        assert!(Segment::map(None, &nothing, (3, 2)).is_none());
+        assert!(Segment::find(&nothing, (3, 2)).is_none());
+    }
+
+    /// Where processes have numbers of their own, a descriptor may be anything.
+    #[test]
+    fn what_is_not_the_segment_is_not_touched() {
+        let bytes = Layout::new(3, 2).bytes as u64;
+        let name = std::env::temp_dir().join(format!("pario-segment-{}", std::process::id()));
+        let options =
+            || File::options().read(true).write(true).create_new(true).open(&name).unwrap();
+        let unsealed = File::from(rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC).unwrap());
+        let other = Segment::file().unwrap();
+        let strangers = Segment::make(&other, nonce() ^ 1, (3, 2)).unwrap();
+        for (file, len) in [(options(), bytes + 12345), (unsealed, bytes), (other, bytes)] {
+            // A sealed one has its length.
+            let _ = file.set_len(len);
+            let place = Place::of_this_process(Some(&file), NodeMemory::Process);
+            assert!(Segment::find(&place, (3, 2)).is_none());
+            assert_eq!(file.metadata().unwrap().len(), len);
+        }
+        drop(strangers);
+        std::fs::remove_file(&name).unwrap();
+    }
+
+    #[test]
+    fn a_failure_is_told_once_and_ends_the_use_of_memory() {
+        let file = Segment::file().unwrap();
+        let place = Place::of_this_process(Some(&file), NodeMemory::Process);
+        let own = Arc::new(Segment::make(&file, nonce(), (3, 2)).unwrap());
+        let other = Segment::find(&place, (3, 2)).unwrap();
+        let permit = own.permit(1);
+        assert!(other.failure().is_none() && permit.enter());
+        permit.leave();
+        own.tell_failure(2, "it broke");
+        other.tell_failure(1, "it broke, too");
+        assert_eq!(own.failure(), Some((2, "it broke".to_owned())));
+        assert_eq!(other.failure(), own.failure());
+        assert!(!permit.enter());
+        other.wait_until_unused();
     }
 
     #[test]
@@ -200,8 +358,8 @@ mod tests {
         for members in [1, 2, 3, 16, 17, 100, 128, 300] {
             let layout = Layout::new(members + 5, members);
             let pairs = members * members;
-            assert!(layout.departures >= (2 + layout.ranks) * size_of::<GateLine>());
-            assert!(layout.controls >= layout.departures + 4 * members);
+            assert!(layout.states >= layout.lines + (2 + layout.ranks) * size_of::<GateLine>());
+            assert!(layout.controls >= layout.states + size_of::<Member>() * members);
             assert_eq!(layout.controls % align_of::<Control>(), 0);
             assert!(layout.rings >= layout.controls + pairs * size_of::<Control>());
             assert!(layout.ring_bytes.is_power_of_two() && layout.ring_bytes >= PAGE_BYTES);

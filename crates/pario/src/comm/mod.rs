@@ -35,7 +35,7 @@ pub use common_memory::{CommonMemory, Keeper};
 pub use cores::{Affinity, is_oversubscribed};
 pub use gate::GateLine;
 pub(crate) use gate::{Gate, Pass};
-pub use process_memory::{ProcessMemory, RUNS_MAX, RemoteRun};
+pub use process_memory::{Permit, ProcessMemory, RUNS_MAX, RemoteRun};
 pub use simulated::Simulated;
 pub use solo::Solo;
 pub use threads::Threads;
@@ -88,7 +88,10 @@ impl From<Vec<u8>> for Message {
 /// A group of ranks that can talk to each other.
 ///
 /// Every rank has its own value; ranks are numbered from 0. A failure of a peer is an error of
-/// class `PeerLost` in whatever waits for it, on every rank: nobody waits for ever.
+/// class `PeerLost` in whatever waits for it, on every rank: nobody waits for ever. An error of the
+/// transport is one of all ranks, too: a rank that gets one from [`Communicator::send`] or
+/// [`Communicator::poll_receive`] leaves its collective, and all others get it from whatever they
+/// wait for then, with the same class.
 pub trait Communicator: Send + Sync {
     /// The number of this rank.
     fn rank(&self) -> u32;

@@ -8,9 +8,12 @@
 //! process can know: who writes them answers for that.
 #![allow(unsafe_code)]
 
+use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::{Error, ErrorClass, Result};
+use crate::error::{Error, ErrorClass, Result, is_bad_address};
 
 /// Most runs in one call, on either side: the system's limit.
 pub const RUNS_MAX: usize = 1024;
@@ -25,21 +28,76 @@ pub struct RemoteRun {
     pub len: usize,
 }
 
+/// Says whether the memory of other processes may be written to, and hears when it cannot be used.
+pub trait Permit: Send + Sync {
+    /// Whether it may, from now until [`Permit::leave`]; if not, there is nothing to leave.
+    fn enter(&self) -> bool;
+    /// The memory is no longer written to.
+    fn leave(&self);
+    /// The system does not let this process use the memory of another one any more.
+    fn refuse(&self);
+}
+
 /// The processes of a communicator whose memory can be reached from here.
-#[derive(Clone, Debug, Default)]
+///
+/// That they can be reached was tried before. It may end all the same, on any of them: a filter of
+/// system calls is installed, or rights are dropped. A rank that notices says so at the end of the
+/// call ([`ProcessMemory::is_refused`]), and all together give this memory up.
+#[derive(Default)]
 pub struct ProcessMemory {
     processes: Vec<Option<u32>>,
+    permit: Option<Arc<dyn Permit>>,
+    /// Whether the system has refused this rank the memory of another one.
+    refused: AtomicBool,
+    given_up: AtomicBool,
+}
+
+impl fmt::Debug for ProcessMemory {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let processes = &self.processes;
+        formatter
+            .debug_struct("ProcessMemory")
+            .field("processes", processes)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ProcessMemory {
     /// Processes by rank; none for ranks on other nodes, or where the system does not permit it.
     pub fn new(processes: Vec<Option<u32>>) -> ProcessMemory {
-        ProcessMemory { processes }
+        ProcessMemory { processes, ..ProcessMemory::default() }
+    }
+
+    /// The same, written to only while it is permitted: a transport that can fail makes ranks leave
+    /// a call in which they have offered their memory.
+    pub fn with_permit(self, permit: Arc<dyn Permit>) -> ProcessMemory {
+        ProcessMemory { permit: Some(permit), ..self }
     }
 
     /// Whether the memory of a rank can be reached.
     pub fn reaches(&self, rank: u32) -> bool {
-        self.process(rank).is_ok()
+        !self.given_up.load(Ordering::Relaxed) && self.process(rank).is_ok()
+    }
+
+    /// Whether the system has refused the memory of another rank, which it had permitted.
+    pub fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed) && !self.given_up.load(Ordering::Relaxed)
+    }
+
+    /// Uses this memory no more: all ranks do that together, between two uses of it.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+        self.permit.iter().for_each(|permit| permit.refuse());
+    }
+
+    /// What became of a call that should have moved so many bytes.
+    fn outcome(&self, moved: libc::ssize_t, bytes: usize, rank: u32) -> Result<()> {
+        let error = std::io::Error::last_os_error();
+        // A buffer that is not there is the program's mistake.
+        if moved < 0 && !is_bad_address(&error) {
+            self.refused.store(true, Ordering::Relaxed);
+        }
+        outcome(moved, &error, (bytes, rank))
     }
 
     fn process(&self, rank: u32) -> Result<libc::pid_t> {
@@ -66,7 +124,7 @@ impl ProcessMemory {
             let from_start = from.as_ptr().cast();
             libc::process_vm_readv(process, to, to_count, from_start, number(from.len()), 0)
         };
-        outcome(moved, bytes, rank)
+        self.outcome(moved, bytes, rank)
     }
 
     /// Copies bytes from places here to a rank's memory, one run after the other. Both sides have
@@ -82,12 +140,18 @@ impl ProcessMemory {
         let process = self.process(rank)?;
         let bytes = from.iter().map(|slice| slice.len()).sum();
         let (from, from_count) = (from.as_ptr().cast(), number(from.len()));
+        if self.permit.as_ref().is_some_and(|permit| !permit.enter()) {
+            let text = format!("the memory of rank {rank} may not be used after a failure");
+            return Err(Error::new(ErrorClass::Other, text));
+        }
         // SAFETY: as in `read`; the caller answers for the other process.
         let moved = unsafe {
             let to_start = to.as_ptr().cast();
             libc::process_vm_writev(process, from, from_count, to_start, number(to.len()), 0)
         };
-        outcome(moved, bytes, rank)
+        let written = self.outcome(moved, bytes, rank);
+        self.permit.iter().for_each(|permit| permit.leave());
+        written
     }
 }
 
@@ -95,26 +159,23 @@ fn number(len: usize) -> libc::c_ulong {
     libc::c_ulong::try_from(len).unwrap_or(libc::c_ulong::MAX)
 }
 
-/// What became of a call that should have moved so many bytes.
-fn outcome(moved: libc::ssize_t, bytes: usize, rank: u32) -> Result<()> {
-    match usize::try_from(moved) {
-        Ok(moved) if moved == bytes => Ok(()),
-        Ok(moved) => {
-            let text = format!(
-                "only {moved} of {bytes} bytes are in the memory of rank {rank}; is its buffer as \
-                 long as the count says?"
-            );
-            Err(Error::new(ErrorClass::Intern, text))
-        }
-        Err(_) => {
-            let error = std::io::Error::last_os_error();
-            let text = format!(
-                "the memory of rank {rank} cannot be used: {error}; is its buffer as long as the \
-                 count says?"
-            );
-            Err(Error::new(ErrorClass::Intern, text))
-        }
-    }
+fn outcome(
+    moved: libc::ssize_t,
+    error: &std::io::Error,
+    (bytes, rank): (usize, u32),
+) -> Result<()> {
+    let text = match usize::try_from(moved) {
+        Ok(moved) if moved == bytes => return Ok(()),
+        Ok(moved) => format!(
+            "only {moved} of {bytes} bytes are in the memory of rank {rank}; is its buffer as long \
+             as the count says?"
+        ),
+        Err(_) => format!(
+            "the memory of rank {rank} cannot be used: {error}; is its buffer as long as the count \
+             says?"
+        ),
+    };
+    Err(Error::new(ErrorClass::Intern, text))
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub(super) struct Report {
     pub(super) reached: u64,
     /// Ranges of the file that it should have stored but has not.
     pub(super) undone: Vec<Range<u64>>,
+    /// Whether the system has refused it the memory of another process, which it had permitted.
+    pub(super) refused_memory: bool,
     pub(super) error: Option<Error>,
 }
 
@@ -27,6 +29,7 @@ impl Report {
     fn to_wire(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.unsigned(self.reached);
+        writer.unsigned(u64::from(self.refused_memory));
         writer.unsigned(wide(self.undone.len()));
         for file in &self.undone {
             writer.unsigned(file.start);
@@ -39,12 +42,13 @@ impl Report {
     fn from_wire(wire: &[u8]) -> Result<Report> {
         let mut reader = Reader::new(wire);
         let reached = reader.unsigned()?;
+        let refused_memory = reader.unsigned()? != 0;
         let undone = (0..reader.unsigned()?)
             .map(|_| Ok(reader.unsigned()?..reader.unsigned()?))
             .collect::<Result<_>>()?;
         let error = reader.text()?;
         let error = (!error.is_empty()).then(|| Error::from_wire(error));
-        Ok(Report { reached, undone, error })
+        Ok(Report { reached, undone, refused_memory, error })
     }
 }
 
@@ -82,7 +86,7 @@ pub(super) async fn agree(
 ) -> Result<Outcome> {
     let report = Report { error: own.error, ..Report::default() };
     let (_, error) = reports(communicator, call, report).await?;
-    Ok(Outcome { moved: own.moved, error })
+    Ok(Outcome { moved: own.moved, error, must_repeat: false })
 }
 
 /// Makes the result of a rank that of all ranks: an error if anybody has one.

@@ -487,7 +487,7 @@ impl<'a> Common<'a> {
     async fn finish(self) -> Result<Outcome> {
         let Job { communicator, call, prepared, refused, .. } = self.job;
         if !self.board.has_given_up() {
-            return Ok(Outcome { moved: self.taken, error: None });
+            return Ok(Outcome { moved: self.taken, ..Outcome::default() });
         }
         let error = refused.clone().or(self.window.error);
         let report = Report { error, undone: self.undone, ..Report::default() };
@@ -501,6 +501,6 @@ impl<'a> Common<'a> {
                 prepared.own.len().saturating_sub(undone.map(own).sum())
             }
         };
-        Ok(Outcome { moved, error })
+        Ok(Outcome { moved, error, must_repeat: false })
     }
 }

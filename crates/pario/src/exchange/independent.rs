@@ -29,7 +29,7 @@ pub(super) async fn serve(
 ) -> Outcome {
     let mut server = Server { job, steps, statistics, staging: Vec::new(), moved: 0 };
     let served = server.serve().await;
-    Outcome { moved: server.moved, error: served.err() }
+    Outcome { moved: server.moved, error: served.err(), must_repeat: false }
 }
 
 struct Server<'a> {

@@ -114,6 +114,8 @@ pub(crate) struct Outcome {
     /// Bytes of the rank's own request that moved.
     pub(crate) moved: u64,
     pub(crate) error: Option<Error>,
+    /// Whether all ranks have to do it again, another way.
+    pub(crate) must_repeat: bool,
 }
 
 impl Outcome {
@@ -141,7 +143,7 @@ impl Job<'_> {
             Steps::Independent(steps) => {
                 let outcome = match &self.refused {
                     None => independent::serve(self, steps, statistics).await,
-                    Some(error) => Outcome { moved: 0, error: Some(error.clone()) },
+                    Some(error) => Outcome { error: Some(error.clone()), ..Outcome::default() },
                 };
                 match self.prepared.collective {
                     true if self.all_are_well(outcome.error.is_none(), false).await? => outcome,
@@ -151,7 +153,14 @@ impl Job<'_> {
             }
             Steps::Shuffled(shuffled) => match self.prepared.common {
                 Some(servers) => common::run(self, shuffled, (servers, statistics)).await?,
-                None => shuffle::run(self, shuffled, statistics).await?,
+                None => {
+                    let outcome = shuffle::run(self, shuffled, statistics).await?;
+                    // Once at most: the memory that was refused is not used again.
+                    match outcome.must_repeat {
+                        true => shuffle::run(self, shuffled, statistics).await?,
+                        false => outcome,
+                    }
+                }
             },
         };
         outcome.into_result()

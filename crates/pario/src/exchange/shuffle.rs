@@ -23,7 +23,7 @@ use super::window::{Window, reach};
 use super::{Job, Outcome};
 use crate::access::memory::{Held, Parcel, Turns};
 use crate::comm::collective::{index, rank_of};
-use crate::comm::{Lane, Message, Tag, receive};
+use crate::comm::{Lane, Message, ProcessMemory, Tag, receive};
 use crate::datatype::copy::Stores;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
@@ -491,18 +491,24 @@ impl<'a> Shuffle<'a> {
                 // A window that was never closed has done its whole domain.
                 let done = self.rounds.is_some() || !window.is_closed();
                 let reached = if done { domain.file.end } else { window.reached };
-                Report { reached, undone, error: window.error }
+                Report { reached, undone, error: window.error, ..Report::default() }
             }
             None => Report::default(),
         };
         report.error = self.job.refused.clone().or(report.error);
+        let memory = self.job.communicator.process_memory();
+        report.refused_memory = memory.is_some_and(ProcessMemory::is_refused);
         // Giving memory back takes a while, and others wait.
         drop(std::mem::take(&mut self.staging));
         let communicator = self.job.communicator;
         if self.job.all_are_well(is_well, worked_much).await? {
-            return Ok(Outcome { moved: self.job.prepared.own.len(), error: None });
+            return Ok(Outcome { moved: self.job.prepared.own.len(), ..Outcome::default() });
         }
         let (reports, error) = reports(communicator, self.job.call, report).await?;
+        let refused = reports.iter().any(|report| report.refused_memory);
+        let memory = memory.filter(|_| refused && error.is_some());
+        memory.iter().for_each(|memory| memory.give_up());
+        let must_repeat = memory.is_some();
         let own = &self.job.prepared.own;
         let done = |domain: &Domain| {
             let holder = self.shuffled.holder(communicator.rank(), domain);
@@ -519,7 +525,7 @@ impl<'a> Shuffle<'a> {
             None => reached.saturating_sub(undone),
             Some(_) => 0,
         };
-        Ok(Outcome { moved, error })
+        Ok(Outcome { moved, error, must_repeat })
     }
 
     pub(super) fn send(&mut self, to: u32, lane: Lane, bytes: Vec<u8>) -> Result<()> {

@@ -1,0 +1,93 @@
+/* ranks: 2 4 */
+/* mpis: mpich5 mpich5-abi openmpi4 */
+/* pario: yes */
+/* calls: unknown */
+/*
+ * One rank drops its rights after MPI_Init, as servers do: from then on the system lets it neither
+ * use the memory of the others nor have its own used by them. MPICH's single copies of long
+ * messages then fail, on one rank. Every call ends, with one class on all ranks; where it is
+ * success, every byte is in the file.
+ *
+ * Needs to be root, and is skipped aloud elsewhere.
+ */
+#include "client.h"
+
+#include <sys/stat.h>
+
+enum { BLOCK = 600000, PIECE = 1000, NOBODY = 65534 };
+
+static unsigned char values[BLOCK], back[BLOCK];
+
+static void interleave(MPI_File file) {
+    MPI_Datatype piece, filetype;
+    MPI_Type_contiguous(PIECE, MPI_BYTE, &piece);
+    MPI_Type_create_resized(piece, 0, PIECE * (MPI_Aint)client_size, &filetype);
+    MPI_Type_commit(&filetype);
+    OK(MPI_File_set_view(file, PIECE * client_rank, MPI_BYTE, filetype, "native", MPI_INFO_NULL));
+    MPI_Type_free(&piece);
+    MPI_Type_free(&filetype);
+}
+
+static void expect_on_disk(const char *name) {
+    FILE *file = fopen(name, "rb");
+    CHECK(file, "cannot open %s", name);
+    for (int piece = 0; piece < BLOCK / PIECE; piece++) {
+        fseek(file, ((long)piece * client_size + client_rank) * PIECE, SEEK_SET);
+        CHECK(fread(back + piece * PIECE, 1, PIECE, file) == PIECE, "piece %d is missing", piece);
+    }
+    fclose(file);
+    EXPECT_BYTES("a write that was told to be good", back, values, BLOCK);
+}
+
+/* The greatest and the least class of all ranks; they must be the same. */
+static int agreed(const char *what, int code) {
+    int mine[2] = {class_of(code), -class_of(code)}, all[2];
+    MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    CHECK(all[0] == -all[1], "%s: class %d here, from %d to %d elsewhere", what, mine[0], -all[1], all[0]);
+    return all[0];
+}
+
+static void one_file(const char *strategy) {
+    const char *name = scratch("other_user.data");
+    MPI_Info info;
+    MPI_File file;
+    MPI_Status status;
+    int class;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "pario_strategy", strategy);
+    int code = MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file);
+    MPI_Info_free(&info);
+    class = agreed("open", code);
+    if (class != MPI_SUCCESS) return;
+    interleave(file);
+    class = agreed(strategy, MPI_File_write_at_all(file, 0, values, BLOCK, MPI_BYTE, &status));
+    if (class == MPI_SUCCESS) {
+        EXPECT_COUNT(strategy, &status, MPI_BYTE, BLOCK);
+        MPI_Barrier(MPI_COMM_WORLD);
+        expect_on_disk(name);
+        memset(back, 0, BLOCK);
+        class = agreed("read", MPI_File_read_at_all(file, 0, back, BLOCK, MPI_BYTE, &status));
+        if (class == MPI_SUCCESS) EXPECT_BYTES("read", back, values, BLOCK);
+    }
+    if (client_rank == 0) printf("NOTE %s ends with class %d\n", strategy, class);
+    MPI_File_close(&file);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (client_rank == 0) unlink(name);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv) {
+    umask(0);
+    client_start(&argc, &argv);
+    for (int i = 0; i < BLOCK; i++) values[i] = (unsigned char)(client_rank * 37 + i * 11 % 253 + 1);
+    if (geteuid() != 0) {
+        if (client_rank == 0) printf("SKIPPED a rank that drops its rights: needs root\n");
+        return client_end();
+    }
+    if (client_rank == 1 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) FAIL("cannot drop rights");
+    MPI_Barrier(MPI_COMM_WORLD);
+    one_file("two-phase");
+    one_file("auto");
+    one_file("multi-phase");
+    return client_end();
+}
