@@ -3,7 +3,7 @@
 //! A case is one program on one MPI with one number of ranks: a run with the library's own MPI-IO,
 //! one with pario, or both after each other, so that the files they leave can be compared.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,11 +12,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::debian;
+use super::hdf5;
 use super::header::{Header, Mode};
 use super::launch;
 use super::library::{Mpi, Start};
 use super::report::{self, Outcome, Report};
 use super::setup::{self, Setup};
+use super::skips::Skips;
 use super::under::Under;
 use super::verdict;
 use super::{MpiTestArguments, Places};
@@ -49,7 +51,7 @@ impl Client {
 
     /// Whether its packages are here; that they are not was told when they were fetched.
     fn has_what_it_needs(&self) -> Result<bool, String> {
-        for name in &self.header.needs {
+        for name in self.header.needs.iter().filter(|name| *name != hdf5::NAME) {
             match debian::has(name) {
                 Some(true) => {}
                 Some(false) => return Ok(false),
@@ -59,6 +61,10 @@ impl Client {
         Ok(true)
     }
 
+    fn needs_hdf5(&self) -> bool {
+        self.header.needs.iter().any(|name| name == hdf5::NAME)
+    }
+
     /// Compiles the program for an MPI if need be; the outcome is its path.
     pub(super) fn build(
         &self,
@@ -66,7 +72,7 @@ impl Client {
         setup: &Setup,
         mpi: &Mpi,
     ) -> Result<PathBuf, String> {
-        let bench = Bench { places, setup, library: None, seed: 0 };
+        let bench = Bench { places, setup, library: None, seed: 0, hdf5: BTreeMap::new() };
         bench.build(self, mpi)?;
         Ok(bench.program(self, mpi))
     }
@@ -86,6 +92,8 @@ struct Bench<'a> {
     setup: &'a Setup,
     library: Option<&'a Path>,
     seed: u64,
+    /// Where HDF5 1.14 is for each MPI that it was built for.
+    hdf5: BTreeMap<&'static str, PathBuf>,
 }
 
 /// The drop-in library: as given, or built now.
@@ -116,13 +124,18 @@ pub(super) fn run_all(
     setup: &Setup,
     library: Option<&Path>,
     arguments: &MpiTestArguments,
+    skipped: &mut Vec<String>,
     report: &mut Report,
 ) -> Result<(), String> {
-    let bench = Bench { places, setup, library, seed: arguments.seed() };
+    let hdf5 = BTreeMap::new();
+    let mut bench = Bench { places, setup, library, seed: arguments.seed(), hdf5 };
     let clients = clients(places, arguments)?;
     let mut cases = Vec::new();
     for client in &clients {
         for mpi in setup.mpis.iter().filter(|mpi| client.header.means(mpi, client.fortran)) {
+            if client.needs_hdf5() && !bench.build_hdf5(mpi, skipped)? {
+                continue;
+            }
             let unders = client.header.under.iter().copied().map(Some);
             for under in std::iter::once(None).chain(unders) {
                 let ranks = client.header.ranks.iter().copied();
@@ -223,6 +236,19 @@ fn show(shown: &Mutex<Instant>, line: impl FnOnce() -> String) {
 }
 
 impl Bench<'_> {
+    /// Whether HDF5 1.14 is here for an MPI, built if need be; if not, that is told.
+    fn build_hdf5(&mut self, mpi: &Mpi, skipped: &mut Vec<String>) -> Result<bool, String> {
+        if self.hdf5.contains_key(mpi.name) {
+            return Ok(true);
+        }
+        let mut skips = Skips::new();
+        let built = hdf5::build(self.places, mpi);
+        let is_here = setup::fetched(hdf5::NAME, built.as_ref().map(|_| ()), &mut skips)?;
+        skipped.extend(skips.into_texts());
+        self.hdf5.extend(built.ok().map(|prefix| (mpi.name, prefix)));
+        Ok(is_here)
+    }
+
     fn program(&self, client: &Client, mpi: &Mpi) -> PathBuf {
         let kind = if client.fortran { "-f90" } else { "" };
         self.places.mpi.join("clients").join(mpi.name).join(format!("{}{kind}", client.name))
@@ -253,6 +279,10 @@ impl Bench<'_> {
             command.args(["-std=gnu11", "-Werror"]);
         }
         command.arg(&client.source).arg("-o").arg(&program).args(&client.header.link);
+        if client.needs_hdf5() {
+            let prefix = self.hdf5.get(mpi.name).ok_or("HDF5 is built before its clients")?;
+            command.args(hdf5::link_words(prefix));
+        }
         let output = command.output();
         let output = output.map_err(|error| format!("{}: {error}", compiler.display()))?;
         match output.status.success() {
@@ -369,7 +399,10 @@ impl Bench<'_> {
         for reason in &skipped {
             println!("skipped: {} on {}: {reason}", client.name, mpi.name);
         }
-        let note = if skipped.is_empty() { String::new() } else { "skipped".to_owned() };
+        let note = match skipped.is_empty() {
+            true => verdict::note(&finished.stdout),
+            false => "skipped".to_owned(),
+        };
         let (program, seconds) = (row(case, mode), finished.seconds);
         Ok(Outcome { program, mpi: mpi.name, seconds, faults, note })
     }

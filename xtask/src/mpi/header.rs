@@ -17,11 +17,12 @@
 //! | `under` | names of environments, each a run besides the usual one (see `under`) |
 //! | `preload` | names of sources in `preload/`: libraries that come before pario |
 //! | `link` | more words for the compiler |
-//! | `needs` | packages of Debian without which it is left out, by the name of their group |
+//! | `needs` | what it is left out without: a group of Debian's packages, or `HDF5 1.14` |
 //! | `after` | a program with arguments that runs in the directory and must end well |
 //! | `expect` | a text that must be in the output of `after` |
 //!
 //! All but `ranks` to `calls` is rarely needed. A key may be repeated; the values add up.
+//! A line `NOTE text` that a program prints is shown in the table.
 
 use super::library::Mpi;
 use super::under::{self, Under};

@@ -7,6 +7,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `setup`, `debian`, `python` | fetch, once |
+//! | `hdf5` | fetches and builds HDF5 1.14, once |
 //! | `skips` | what could not be fetched, and whether that is an error |
 //! | `library` | how each MPI compiles and starts a program |
 //! | `header` | what a client program asks for, in its first comment |
@@ -32,6 +33,7 @@ mod bound;
 mod clients;
 mod constants;
 mod debian;
+mod hdf5;
 mod header;
 mod launch;
 mod library;
@@ -170,7 +172,7 @@ pub(crate) fn test_and_tell(
             symbols::check(&places, &found.mpis, library, &mut report)?;
         }
     }
-    clients::run_all(&places, &found, library.as_deref(), arguments, &mut report)?;
+    clients::run_all(&places, &found, library.as_deref(), arguments, skipped, &mut report)?;
     if arguments.wants(run::NAME) && library.is_some() {
         run::run_all(&places, &found, &mut report)?;
     }

@@ -49,8 +49,19 @@ pub(super) fn mpi4py_tests(directory: &Path) -> PathBuf {
     directory.join(MPI4PY.replace("==", "-")).join("test")
 }
 
+/// Makes a virtual environment with programs; the outcome is where they are.
+pub(super) fn tools(directory: &Path, packages: &[&str]) -> Result<PathBuf, String> {
+    let words = ["-m", "venv"].iter().map(Path::new).chain([directory]);
+    run("make a virtual environment", Path::new("python3"), words)?;
+    let bin = directory.join("bin");
+    let words = ["-m", "pip", "install", "--no-input", "--only-binary=:all:"];
+    let words = words.iter().chain(packages).map(Path::new);
+    run(&format!("install {} from PyPI", packages.join(" ")), &bin.join("python"), words)?;
+    Ok(bin)
+}
+
 /// Makes a directory unless its stamp says that it is made of this, here.
-fn made_once(
+pub(super) fn made_once(
     directory: &Path,
     of: &str,
     make: impl FnOnce() -> Result<(), String>,

@@ -73,10 +73,14 @@ fn makes_environments(skips: &mut Skips) -> Result<bool, String> {
 }
 
 /// Whether it is here now; if not, that is told.
-fn fetched(what: &str, outcome: Result<(), String>, skips: &mut Skips) -> Result<bool, String> {
+pub(super) fn fetched<E: AsRef<str>>(
+    what: &str,
+    outcome: Result<(), E>,
+    skips: &mut Skips,
+) -> Result<bool, String> {
     match outcome {
         Ok(()) => Ok(true),
-        Err(reason) => skips.failed(what, &reason).map(|()| false),
+        Err(reason) => skips.failed(what, reason.as_ref()).map(|()| false),
     }
 }
 

@@ -62,6 +62,12 @@ pub(super) fn skipped(stdout: &str) -> Vec<&str> {
     stdout.lines().filter_map(|line| line.trim().strip_prefix("SKIPPED ")).collect()
 }
 
+/// What a client wants to have in the table: what follows `NOTE` in its last such line.
+pub(super) fn note(stdout: &str) -> String {
+    let mut notes = stdout.lines().rev().filter_map(|line| line.trim().strip_prefix("NOTE "));
+    notes.next().map(|note| format!("({note})")).unwrap_or_default()
+}
+
 /// Ranks write to one pipe, so that lines of others may come after the last one of rank 0.
 fn passed(stdout: &str) -> bool {
     let mut lines = stdout.lines().map(str::trim);
@@ -132,6 +138,7 @@ mod tests {
     #[test]
     fn a_line_has_to_be_pass_and_none_fail() {
         assert!(passed("x\nPASS\n\n") && passed("PASS\nx\n"));
+        assert_eq!([note("NOTE a\nNOTE b\nPASS\n"), note("PASS\n")], ["(b)", ""]);
         assert!(!passed("") && !passed("xPASS\n") && !passed("PASS\nFAIL x\n"));
     }
 }
