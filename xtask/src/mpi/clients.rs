@@ -15,7 +15,7 @@ use super::debian;
 use super::hdf5;
 use super::header::{Header, Mode};
 use super::launch;
-use super::library::{Mpi, Start};
+use super::library::{Binding, Mpi, Start};
 use super::report::{self, Outcome, Report};
 use super::setup::{self, Setup};
 use super::skips::Skips;
@@ -84,6 +84,8 @@ struct Case<'a> {
     mpi: &'a Mpi,
     ranks: u32,
     under: Option<Under>,
+    /// Whether each rank is bound to a core, as many sites do.
+    bound: bool,
 }
 
 /// What all cases need.
@@ -130,6 +132,7 @@ pub(super) fn run_all(
     let hdf5 = BTreeMap::new();
     let mut bench = Bench { places, setup, library, seed: arguments.seed(), hdf5 };
     let clients = clients(places, arguments)?;
+    let cores = thread::available_parallelism().map_or(1, usize::from);
     let mut cases = Vec::new();
     for client in &clients {
         for mpi in setup.mpis.iter().filter(|mpi| client.header.means(mpi, client.fortran)) {
@@ -138,8 +141,13 @@ pub(super) fn run_all(
             }
             let unders = client.header.under.iter().copied().map(Some);
             for under in std::iter::once(None).chain(unders) {
-                let ranks = client.header.ranks.iter().copied();
-                cases.extend(ranks.map(|ranks| Case { client, mpi, ranks, under }));
+                cases.extend(client.header.ranks.iter().map(|ranks| Case {
+                    client,
+                    mpi,
+                    ranks: *ranks,
+                    under,
+                    bound: under.is_none() && is_bound(*ranks, cores),
+                }));
             }
         }
     }
@@ -161,6 +169,11 @@ pub(super) fn run_all(
         bench.run(case)?.into_iter().for_each(|outcome| report.add(outcome));
     }
     Ok(())
+}
+
+/// Several ranks that have a core each are bound to it; a single one and more than that are not.
+fn is_bound(ranks: u32, cores: usize) -> bool {
+    ranks > 1 && usize::try_from(ranks).is_ok_and(|ranks| ranks <= cores)
 }
 
 /// The client programs that are asked for and can be built, in the order of their names.
@@ -357,15 +370,17 @@ impl Bench<'_> {
     }
 
     fn scratch(&self, case: &Case<'_>, mode: Mode) -> PathBuf {
-        let Case { client, mpi, ranks, under } = case;
+        let Case { client, mpi, ranks, under, bound } = case;
         let kind = if client.fortran { "-f90" } else { "" };
         let under = under.map(|under| format!("-{}", under.name)).unwrap_or_default();
-        let name = format!("{}{kind}{under}-{ranks}-{}", client.name, mode.name());
+        let bound = if *bound { "-bound" } else { "" };
+        let name = format!("{}{kind}{under}-{ranks}{bound}-{}", client.name, mode.name());
         self.places.mpi.join("scratch").join(mpi.name).join(name)
     }
 
     fn run_once(&self, case: &Case<'_>, mode: Mode) -> Result<Outcome, String> {
-        let Case { client, mpi, ranks, under } = case;
+        let Case { client, mpi, ranks, under, bound } = case;
+        let binding = if *bound { Binding::Core } else { Binding::None };
         let header = &client.header;
         let directory = self.scratch(case, mode);
         make_empty(&directory)?;
@@ -389,7 +404,7 @@ impl Bench<'_> {
                 .collect(),
         };
         let limit = Duration::from_secs(header.seconds);
-        let mut finished = launch::launch(mpi, &start, &directory, limit)?;
+        let mut finished = launch::launch(&mpi.bound(binding), &start, &directory, limit)?;
         let mut faults = verdict::faults(header, (mode, *ranks), &finished, &directory);
         faults.extend(verdict::after_faults(header, &directory, &mut finished.log));
         let log = directory.file_name().unwrap_or_default().display().to_string();
@@ -444,6 +459,11 @@ pub(super) fn remove(directory: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_that_have_a_core_each_are_bound() {
+        assert_eq!([1, 2, 3].map(|ranks| is_bound(ranks, 2)), [false, true, false]);
+    }
 
     #[test]
     fn every_client_says_what_it_needs_by_names_that_there_are() {

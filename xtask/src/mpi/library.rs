@@ -151,11 +151,14 @@ impl Mpi {
         Mpi { binding: Some(binding), ..self.clone() }
     }
 
-    /// Open MPI binds ranks unless it is told not to, and then refuses more ranks than cores.
+    /// Open MPI binds ranks unless an option says not to. It refuses more ranks than cores unless
+    /// it may overload them; a core of two processors counts once.
     fn binding_args(&self) -> Option<[&'static str; 2]> {
         match (self.launcher, self.binding) {
             (Launcher::OpenMpi, None | Some(Binding::None)) => Some(["--bind-to", "none"]),
-            (Launcher::OpenMpi, Some(Binding::Core)) => Some(["--bind-to", "core"]),
+            (Launcher::OpenMpi, Some(Binding::Core)) => {
+                Some(["--bind-to", "core:overload-allowed"])
+            }
             (Launcher::Hydra, Some(Binding::Core)) => Some(["-bind-to", "core"]),
             (Launcher::Hydra, None | Some(Binding::None)) => None,
         }
@@ -250,6 +253,6 @@ mod tests {
         assert!(!words(&mpich).contains("-bind-to"));
         assert!(words(&open).contains("--bind-to none "));
         assert!(words(&mpich.bound(Binding::Core)).starts_with("-bind-to core "));
-        assert!(words(&open.bound(Binding::Core)).contains("--bind-to core "));
+        assert!(words(&open.bound(Binding::Core)).contains("--bind-to core:overload-allowed "));
     }
 }
