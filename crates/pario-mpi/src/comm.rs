@@ -375,6 +375,9 @@ impl Communicator for MpiCommunicator {
                 Err(error) => return Poll::Ready(Err(self.fail(&error))),
             }
         }
+        if polled.is_ready() {
+            wait::note_message();
+        }
         polled.map_err(|error| self.fail(&error))
     }
 

@@ -23,6 +23,7 @@ use pario::comm::Task;
 use crate::abi::Family;
 use crate::binding::Mpi;
 use crate::node::traffic::OnBehalf;
+use crate::wait;
 
 static TASKS: Mutex<Vec<Task>> = Mutex::new(Vec::new());
 /// Tasks that were added while others were polled.
@@ -135,7 +136,7 @@ fn poll_until_idle() {
 unsafe extern "C" fn on_mpich_progress(_thing: *mut c_void) -> c_int {
     const NO_PROGRESS: c_int = 0;
     const DONE: c_int = 1;
-    poll();
+    wait::poll_inside_mpi();
     if !is_idle() {
         return NO_PROGRESS;
     }
@@ -145,6 +146,6 @@ unsafe extern "C" fn on_mpich_progress(_thing: *mut c_void) -> c_int {
 
 /// Called by Open MPI; says how much went on. Stays registered: it costs one lock when idle.
 unsafe extern "C" fn on_open_mpi_progress() -> c_int {
-    poll();
+    wait::poll_inside_mpi();
     0
 }

@@ -9,6 +9,9 @@
 //! Nobody sleeps for long: MPI does not ring, and another rank may need this one to carry MPI's own
 //! messages forward, such as one that the program sent before it called pario.
 //!
+//! A thread that waits inside MPI polls pario's tasks again and again ([`poll_inside_mpi`]); it
+//! sleeps, too, if it has no core of its own, or has lost it to another program.
+//!
 //! Where messages of pario's come by MPI, there is nothing to sleep on; whoever waits then asks
 //! MPI again and again, and makes room for others in between: without a core of its own it soon
 //! sleeps for a moment each time. (16 ranks on 4 nodes that share 2 cores, 100 MiB: 450 ms of CPU
@@ -86,6 +89,78 @@ fn has_own_core() -> bool {
     !OVERSUBSCRIBED.load(Ordering::Relaxed)
 }
 
+/// A thread that spins has lost its core if it does not come back for so long.
+const LOST: Duration = Duration::from_millis(1);
+/// So long it counts as one that shares its core then.
+const SHARED: Duration = Duration::from_millis(100);
+/// Between two calls of one wait inside MPI there is less time.
+const APART: Duration = Duration::from_micros(10);
+
+/// What a thread knows of its wait inside MPI.
+#[derive(Clone, Copy, Default)]
+struct Spin {
+    /// When it last got something, or began to wait.
+    idle_since: Option<Instant>,
+    last: Option<Instant>,
+    /// Until when it counts as one that shares its core.
+    shared_until: Option<Instant>,
+    /// How often others were given its core.
+    preempted: libc::c_long,
+}
+
+impl Spin {
+    /// Whether a thread that found nothing to do should give its core away.
+    fn should_rest(&mut self, now: Instant, preempted: impl FnOnce() -> libc::c_long) -> bool {
+        let apart = self.last.replace(now).map_or(Duration::MAX, |last| now.duration_since(last));
+        if apart >= APART {
+            self.idle_since = Some(now);
+        }
+        if (LOST..Duration::MAX).contains(&apart) {
+            let before = std::mem::replace(&mut self.preempted, preempted());
+            if self.preempted != before {
+                self.shared_until = now.checked_add(SHARED);
+            }
+        }
+        let shares = !has_own_core() || self.shared_until.is_some_and(|until| now < until);
+        let idle = self.idle_since.map_or(Duration::ZERO, |since| now.duration_since(since));
+        shares && idle >= LOOK
+    }
+}
+
+/// How often the system has taken the core from this thread for another one.
+fn preemptions() -> libc::c_long {
+    // SAFETY: zeroed memory is such a record, and a valid place for the answer.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage.ru_nivcsw
+    }
+}
+
+/// Polls tasks on behalf of a thread that waits inside MPI, which calls this again and again. If
+/// nothing goes on and ranks share cores, or other programs want them, the thread sleeps for a
+/// moment: whoever it waits for may need its core.
+pub(crate) fn poll_inside_mpi() {
+    progress::poll();
+    if GOT.take() || progress::is_idle() {
+        SPIN.set(Spin { idle_since: None, last: None, ..SPIN.get() });
+        return;
+    }
+    let mut spin = SPIN.get();
+    let rests = spin.should_rest(Instant::now(), preemptions);
+    if rests {
+        let listening = bell::own().listen();
+        progress::poll();
+        if !GOT.take() {
+            // MPI does not ring.
+            listening.sleep(if BY_MPI.load(Ordering::Relaxed) > 0 { MOMENT } else { NAP });
+        }
+        // The sleep is no sign that others want the core, nor the end of the wait.
+        spin.last = Some(Instant::now());
+    }
+    SPIN.set(spin);
+}
+
 /// Wakes this process.
 #[derive(Default)]
 struct Woken(AtomicBool);
@@ -108,6 +183,11 @@ thread_local! {
     };
     /// When this thread last let MPI carry its messages forward.
     static PROGRESSED: Cell<Option<Instant>> = const { Cell::new(None) };
+    static SPIN: Cell<Spin> = const {
+        Cell::new(Spin { idle_since: None, last: None, shared_until: None, preempted: 0 })
+    };
+    /// Whether this thread has got something in a task, since it last looked.
+    static GOT: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread has got something that it waited for, since it last looked.
     static WENT_ON: Cell<bool> = const { Cell::new(false) };
 }
@@ -115,6 +195,12 @@ thread_local! {
 /// Remembers that this thread has got something that it waited for.
 pub(crate) fn note_progress() {
     WENT_ON.set(true);
+    GOT.set(true);
+}
+
+/// Remembers that this thread has got a message.
+pub(crate) fn note_message() {
+    GOT.set(true);
 }
 
 /// A communicator of MPI's, by which MPI is asked.
@@ -223,5 +309,28 @@ impl Asked {
         unsafe {
             (self.mpi.call.Iprobe)(rank, TAG, self.comm, &mut found, status.as_mut_ptr());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread on a core of its own spins, however long it waits, until others are given its core.
+    #[test]
+    fn a_thread_rests_only_if_it_has_lost_its_core() {
+        let begin = Instant::now();
+        let mut spin = Spin::default();
+        let at = |micros: u64| begin + Duration::from_micros(micros);
+        assert!((0..100).all(|micros| !spin.should_rest(at(micros), || 0)));
+        // The program did something else, and was not disturbed.
+        assert!(!spin.should_rest(at(5000), || 0));
+        assert!(!spin.should_rest(at(5001), || 0));
+        assert!(!spin.should_rest(at(9000), || 1), "it has just come back");
+        let rests: Vec<u64> =
+            (9001..9100).filter(|&micros| spin.should_rest(at(micros), || 1)).collect();
+        assert_eq!(rests.first(), Some(&9020));
+        assert!(!spin.should_rest(at(300_000), || 1));
+        assert!((300_001..300_100).all(|micros| !spin.should_rest(at(micros), || 1)));
     }
 }

@@ -446,6 +446,16 @@ impl<'a> Board<'a> {
     }
 }
 
+/// The ranks that a rank waits for in the memory that all have in common: those that have not come
+/// to this use of it yet, and those that work.
+pub(crate) fn missing(memory: &CommonMemory, rank: u32) -> Vec<u32> {
+    let states = memory.states();
+    let state = |rank: u32| halves(states[index(rank)].load(Ordering::Relaxed));
+    let [turn, _] = state(rank);
+    let waits = |other: u32| matches!(state(other), [at, low] if at == turn && low <= WAITS);
+    (0..rank_of(states.len())).filter(|&other| other != rank && !waits(other)).collect()
+}
+
 fn halves(word: u64) -> [u32; 2] {
     let [a, b, c, d, e, f, g, h] = word.to_be_bytes();
     [u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])]
@@ -473,6 +483,25 @@ mod tests {
         let at_a_time = u32::try_from(slots / 2).unwrap();
         let room = Room { slots, windows: 9, at_a_time, processors };
         (0..).zip(memories).map(|(rank, memory)| Board::new(memory, rank, room)).collect()
+    }
+
+    #[test]
+    fn who_does_not_wait_is_missing() {
+        let memories = memories(4);
+        let boards = boards(&memories, (2, 1));
+        boards.iter().for_each(|board| board.wait(Waiting::Others));
+        assert_eq!(missing(&memories[0], 0), []);
+        boards[2].go_on();
+        boards[1].wait(Waiting::Window(5));
+        assert_eq!(missing(&memories[0], 0), [2]);
+        // The next use: ranks 0 and 2 have come, and 2 works.
+        let room = Room { slots: 2, windows: 9, at_a_time: 1, processors: 1 };
+        let next = Board::new(&memories[0], 0, room);
+        next.wait(Waiting::ToLeave);
+        let other = Board::new(&memories[2], 2, room);
+        assert_eq!(missing(&memories[0], 0), [1, 2, 3]);
+        other.wait(Waiting::Others);
+        assert_eq!(missing(&memories[0], 0), [1, 3]);
     }
 
     #[test]

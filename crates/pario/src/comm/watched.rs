@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use super::board;
 use super::{CommonMemory, Communicator, GateLine, Message, ProcessMemory, Tag, Task};
 use crate::error::Result;
 
@@ -89,7 +90,9 @@ impl Watched {
                     (format!("rank {from}"), tag.call, "has that rank made the call?")
                 }
                 Awaited::Change { call } => {
-                    ("other ranks".to_owned(), call, "does their storage answer?")
+                    let memory = self.inner.common_memory();
+                    let missing = memory.map(|memory| board::missing(memory, self.rank()));
+                    (named(&missing.unwrap_or_default()), call, "does storage answer there?")
                 }
             };
             eprintln!(
@@ -100,6 +103,20 @@ impl Watched {
                 self.subject
             );
         }
+    }
+}
+
+/// How many ranks are named.
+const NAMED_MAX: usize = 8;
+
+/// Some ranks, the first of them by name.
+fn named(ranks: &[u32]) -> String {
+    let names: Vec<String> = ranks.iter().take(NAMED_MAX).map(u32::to_string).collect();
+    match (names.as_slice(), ranks.len() - names.len()) {
+        ([], _) => "other ranks".to_owned(),
+        ([one], _) => format!("rank {one}"),
+        (_, 0) => format!("ranks {}", names.join(", ")),
+        (_, more) => format!("ranks {} and {more} more", names.join(", ")),
     }
 }
 
@@ -195,6 +212,15 @@ impl Communicator for Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_are_named_up_to_a_number() {
+        assert_eq!(named(&[]), "other ranks");
+        assert_eq!(named(&[7]), "rank 7");
+        assert_eq!(named(&[1, 2]), "ranks 1, 2");
+        let many: Vec<u32> = (0..100).collect();
+        assert_eq!(named(&many), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 92 more");
+    }
 
     #[test]
     fn a_wait_is_mentioned_ever_more_rarely() {
