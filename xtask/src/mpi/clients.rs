@@ -146,7 +146,7 @@ pub(super) fn run_all(
                     mpi,
                     ranks: *ranks,
                     under,
-                    bound: under.is_none() && is_bound(*ranks, cores),
+                    bound: client.header.bound && under.is_none() && is_bound(*ranks, cores),
                 }));
             }
         }

@@ -14,6 +14,7 @@
 //! | `seconds` | time limit of a run (default 60) |
 //! | `ends` | `well` (default), or `badly`: ends with an error after it printed `PASS` |
 //! | `alone` | `yes`: nothing else runs at the same time, and MPICH is not slowed by patience |
+//! | `bound` | `no`: ranks are not bound to cores, even if each has one |
 //! | `under` | names of environments, each a run besides the usual one (see `under`) |
 //! | `preload` | names of sources in `preload/`: libraries that come before pario |
 //! | `link` | more words for the compiler |
@@ -41,6 +42,7 @@ pub(super) struct Header {
     pub(super) seconds: u64,
     pub(super) ends_well: bool,
     pub(super) alone: bool,
+    pub(super) bound: bool,
     pub(super) under: Vec<Under>,
     pub(super) preload: Vec<String>,
     pub(super) link: Vec<String>,
@@ -78,6 +80,7 @@ impl Default for Header {
             seconds: 60,
             ends_well: true,
             alone: false,
+            bound: true,
             under: Vec::new(),
             preload: Vec::new(),
             link: Vec::new(),
@@ -117,6 +120,7 @@ impl Header {
             "seconds" => self.seconds = number(value)?,
             "ends" => self.ends_well = either(value, "well", "badly")?,
             "alone" => self.alone = either(value, "yes", "no")?,
+            "bound" => self.bound = either(value, "yes", "no")?,
             "under" => self.under.extend(under::all(value)?),
             "preload" => self.preload.extend(words()),
             "link" => self.link.extend(words()),
@@ -217,6 +221,7 @@ mod tests {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(header.env, [pair("A", "1"), pair("B", "2=3")]);
         assert_eq!((header.calls_min, header.ends_well), (Some(3), false));
+        assert!(header.bound && !Header::parse("/* ranks: 2\n bound: no */").unwrap().bound);
         let lines = "/* ranks: 4 */\n/* leaves: a b */\n/* after: cat a */\n\nint main;\n";
         let header = Header::parse(lines).unwrap();
         assert_eq!(header.leaves, ["a", "b"]);

@@ -2,11 +2,16 @@
 /* mpis: mpich5 mpich5-abi openmpi4 */
 /* pario: yes */
 /* calls: unknown */
+/* bound: no */
 /*
  * One rank drops its rights after MPI_Init, as servers do: from then on the system lets it neither
  * use the memory of the others nor have its own used by them. MPICH's single copies of long
  * messages then fail, on one rank. Every call ends, with one class on all ranks; where it is
  * success, every byte is in the file.
+ *
+ * MPICH 5 has barriers in shared memory for ranks that are bound. It makes them after some barriers, and
+ * then ends with a segmentation fault where one rank may not open that memory, also without pario; so
+ * the ranks are not bound.
  *
  * Needs to be root, and is skipped aloud elsewhere.
  */
