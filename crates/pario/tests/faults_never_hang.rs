@@ -195,7 +195,7 @@ impl Scenario {
         }
     }
 
-    /// Number of bytes of a rank's request that are where they belong.
+    /// Number of bytes of a rank's request, from its first one on, that are where they belong.
     fn arrived(&self, run: &Run, rank: u32) -> u64 {
         let old = self.old();
         let there = |byte: &u64| {
@@ -207,7 +207,7 @@ impl Scenario {
                 }
             }
         };
-        u64::try_from((0..REQUEST).filter(there).count()).unwrap()
+        u64::try_from((0..REQUEST).take_while(there).count()).unwrap()
     }
 
     fn run(&self, point: Option<&Point>) -> Run {

@@ -99,12 +99,6 @@ impl Access {
         }
     }
 
-    /// How many of its bytes are in a part of the file.
-    pub(crate) fn bytes_within(&self, file: &Range<u64>) -> u64 {
-        let positions = self.within(file);
-        positions.end - positions.start
-    }
-
     /// The layout, and the data byte in it that a position is.
     pub(crate) fn place(&self, position: u64) -> (&Layout, u64) {
         (&self.layout, self.data_at(position))

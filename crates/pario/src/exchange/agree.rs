@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use crate::access::Access;
 use crate::comm::Communicator;
 use crate::comm::collective::{all_gather, rank_of};
 use crate::datatype::wire::{Reader, Writer};
@@ -64,6 +65,14 @@ pub(super) async fn reports(
         gathered.iter().map(|wire| Report::from_wire(wire)).collect::<Result<Vec<Report>>>()?;
     let errors = reports.iter_mut().map(|report| report.error.take()).collect();
     Ok((reports, most_specific(errors)))
+}
+
+/// How many bytes of a request, from its first one on, are in none of the parts of the file that
+/// are not done: what lies behind the first gap is not claimed, whether it moved or not.
+pub(super) fn leading(own: &Access, undone: impl Iterator<Item = Range<u64>>) -> u64 {
+    let first = own.positions().start;
+    let missing = undone.map(|file| own.within(&file)).filter(|positions| !positions.is_empty());
+    missing.map(|positions| positions.start - first).min().unwrap_or(own.len())
 }
 
 /// The error that all ranks report.
@@ -163,6 +172,20 @@ pub(super) fn same_call(gathered: &[Vec<u8>]) -> Result<()> {
 mod tests {
     use super::*;
     use crate::comm::Simulated;
+    use crate::datatype::layout::Layout;
+
+    #[test]
+    fn what_lies_behind_a_gap_does_not_count() {
+        let layout = Layout::block(0, 4).unwrap().repeated(10, 10).unwrap();
+        let own = Access::new(&layout, 0, 40).unwrap();
+        let leading = |undone: &[Range<u64>]| leading(&own, undone.iter().cloned());
+        assert_eq!(leading(&[]), 40);
+        assert_eq!(leading(&[50..50, 100..200]), 40, "nothing of the request is there");
+        assert_eq!(leading(&[34..40, 94..99]), 40, "nor in the holes");
+        assert_eq!(leading(&[52..53, 54..60]), 22);
+        assert_eq!(leading(&[90..94, 20..21, 60..100]), 8);
+        assert_eq!(leading(&[0..100, 52..53]), 0);
+    }
 
     #[test]
     fn all_ranks_get_the_most_specific_error() {

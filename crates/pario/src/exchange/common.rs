@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::sched_getcpu;
 
-use super::agree::{Report, reports};
+use super::agree::{Report, leading, reports};
 use super::packed::Begin;
 use super::shuffle::malformed;
 use super::window::{Window, reach};
@@ -172,8 +172,8 @@ pub(super) struct Common<'a> {
     open: VecDeque<u32>,
     /// Windows that this rank has fetched or stored.
     served: u32,
-    /// Bytes of this rank's own request that it has taken.
-    taken: u64,
+    /// The first position of this rank's own request whose byte was not there to be taken.
+    missing_from: u64,
     /// What this rank should have stored but has not.
     undone: Vec<Range<u64>>,
     /// Whether this rank has told that it is done: what it did then, nobody would wait for.
@@ -219,7 +219,7 @@ impl<'a> Common<'a> {
             next,
             open: VecDeque::new(),
             served: 0,
-            taken: 0,
+            missing_from: job.prepared.own.positions().end,
             undone: Vec::new(),
             has_ended: false,
         }
@@ -392,20 +392,24 @@ impl<'a> Common<'a> {
             unreachable!("a window stays open until this rank has left it");
         };
         let (file, slot) = (self.file(number), self.slot(number));
+        let wanted = parcel.positions.clone();
         let parcel = if end < file.end { parcel.before(end) } else { parcel };
+        if parcel.positions.end < wanted.end {
+            self.missing_from = self.missing_from.min(parcel.positions.end);
+        }
         let (began, offset) = (Instant::now(), file.start);
         match (self.job.prepared.direction, Begin::from_word(place.load(Ordering::Relaxed))) {
             _ if self.job.refused.is_some() => return,
             (Direction::Write, Begin::InPlace) => buffer.fill_common(&slot, offset, &parcel),
             (Direction::Read, Begin::InPlace) => buffer.take_common(&slot, offset, &parcel),
             (_, Begin::At(first)) if !slot.holds(first, parcel.len()) => {
+                self.missing_from = self.missing_from.min(wanted.start);
                 self.window.fail(malformed());
                 return self.board.give_up();
             }
             (Direction::Write, Begin::At(first)) => buffer.pack_common(&slot, first, &parcel),
             (Direction::Read, Begin::At(first)) => buffer.unpack_common(&slot, first, &parcel),
         }
-        self.taken += parcel.len();
         self.statistics.shared_bytes += parcel.len();
         self.statistics.packing += began.elapsed();
     }
@@ -486,19 +490,19 @@ impl<'a> Common<'a> {
     /// After the last window: what became of this rank's request, and the error of all.
     async fn finish(self) -> Result<Outcome> {
         let Job { communicator, call, prepared, refused, .. } = self.job;
+        let taken = self.missing_from - prepared.own.positions().start;
         if !self.board.has_given_up() {
-            return Ok(Outcome { moved: self.taken, ..Outcome::default() });
+            return Ok(Outcome { moved: taken, ..Outcome::default() });
         }
         let error = refused.clone().or(self.window.error);
         let report = Report { error, undone: self.undone, ..Report::default() };
         let (reports, error) = reports(*communicator, *call, report).await?;
-        let own = |file: &Range<u64>| prepared.own.bytes_within(file);
         let moved = match prepared.direction {
             _ if refused.is_some() => 0,
-            Direction::Read => self.taken,
+            Direction::Read => taken,
             Direction::Write => {
-                let undone = reports.iter().flat_map(|report| &report.undone);
-                prepared.own.len().saturating_sub(undone.map(own).sum())
+                let undone = reports.into_iter().flat_map(|report| report.undone);
+                leading(&prepared.own, undone)
             }
         };
         Ok(Outcome { moved, error, must_repeat: false })

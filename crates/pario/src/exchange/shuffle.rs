@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::agree::{Report, reports};
+use super::agree::{Report, leading, reports};
 use super::common;
 use super::help::Rounds;
 use super::relay::{Packet, Packets};
@@ -509,20 +509,15 @@ impl<'a> Shuffle<'a> {
         let memory = memory.filter(|_| refused && error.is_some());
         memory.iter().for_each(|memory| memory.give_up());
         let must_repeat = memory.is_some();
-        let own = &self.job.prepared.own;
-        let done = |domain: &Domain| {
+        let rest = |domain: &Domain| {
             let holder = self.shuffled.holder(communicator.rank(), domain);
-            let end = reports[index(holder)].reached.min(domain.file.end);
-            own.bytes_within(&(domain.file.start..end.max(domain.file.start)))
+            let Range { start, end } = domain.file;
+            reports[index(holder)].reached.clamp(start, end)..end
         };
-        let reached: u64 = self.shuffled.domains().iter().map(done).sum();
-        let undone: u64 = reports
-            .iter()
-            .flat_map(|report| &report.undone)
-            .map(|file| own.bytes_within(file))
-            .sum();
+        let rests = self.shuffled.domains().iter().map(rest);
+        let undone = reports.iter().flat_map(|report| report.undone.iter().cloned());
         let moved = match self.job.refused {
-            None => reached.saturating_sub(undone),
+            None => leading(&self.job.prepared.own, rests.chain(undone)),
             Some(_) => 0,
         };
         Ok(Outcome { moved, error, must_repeat })
