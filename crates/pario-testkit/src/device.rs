@@ -101,6 +101,11 @@ impl Storage for HookedFile {
         (self.hook)(Operation::Lock)?;
         self.inner.try_lock(lock)
     }
+
+    fn close(&self) -> Result<()> {
+        (self.hook)(Operation::Close)?;
+        self.inner.close()
+    }
 }
 
 /// Fails by a plan until it is repaired; clones are the same device.
@@ -210,6 +215,10 @@ impl Storage for RepairableFile {
     fn try_lock(&self, lock: LockRange) -> Result<Option<LockGuard>> {
         self.file().try_lock(lock)
     }
+
+    fn close(&self) -> Result<()> {
+        self.file().close()
+    }
 }
 
 /// Says that it has locks, and lets everybody in.
@@ -267,6 +276,10 @@ impl Storage for LocklessFile {
     }
 
     fn try_lock(&self, _: LockRange) -> Result<Option<LockGuard>> {
-        Ok(Some(LockGuard::new(|| {})))
+        Ok(Some(LockGuard::new(|| Ok(()))))
+    }
+
+    fn close(&self) -> Result<()> {
+        self.0.close()
     }
 }

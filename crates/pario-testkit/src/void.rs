@@ -94,6 +94,10 @@ impl Storage for Void {
     }
 
     fn try_lock(&self, _lock: LockRange) -> Result<Option<LockGuard>> {
-        Ok(Some(LockGuard::new(|| {})))
+        Ok(Some(LockGuard::new(|| Ok(()))))
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
     }
 }

@@ -89,10 +89,19 @@ fn sample(mut points: Vec<Point>, seed: u64) -> Vec<Point> {
 
 /// One device for each rank, all over one store; that of the failing rank is faulty.
 fn devices(memory: &Memory, point: Option<&Point>) -> Vec<Repairable> {
+    devices_counting(memory, point, |_| true)
+}
+
+/// The same with some calls only that are counted, and fail.
+fn devices_counting(
+    memory: &Memory,
+    point: Option<&Point>,
+    counts: fn(Operation) -> bool,
+) -> Vec<Repairable> {
     let device = |rank| {
         let point = point.filter(|point| point.rank == rank);
         let plan = point.map_or_else(FaultPlan::none, Point::plan);
-        Repairable::new(Arc::new(memory.clone()), plan)
+        Repairable::new(Arc::new(memory.clone()), FaultPlan { counts, ..plan })
     };
     (0..RANKS).map(device).collect()
 }
@@ -511,7 +520,9 @@ fn a_failing_rank_ends_open_close_and_resizing_on_all_ranks() {
     for threads in transports() {
         for metadata in &METADATA {
             let memory = Memory::new();
-            let clean = devices(&memory, None);
+            // A file whose close fails is there, or deleted, as if it had not: see below.
+            let counts = |operation| operation != Operation::Close;
+            let clean = devices_counting(&memory, None, counts);
             let outcomes = metadata.run(&threads, &memory, &clean);
             assert!(outcomes.iter().all(Result::is_ok), "{} {outcomes:?}", metadata.name);
             let calls: Vec<_> = clean.iter().map(|device| 0..device.calls()).collect();
@@ -519,7 +530,7 @@ fn a_failing_rank_ends_open_close_and_resizing_on_all_ranks() {
                 let context = format!("{} {threads:?} {point:?}", metadata.name);
                 watchdog.step(context.clone());
                 let memory = Memory::new();
-                let devices = devices(&memory, Some(&point));
+                let devices = devices_counting(&memory, Some(&point), counts);
                 let outcomes = metadata.run(&threads, &memory, &devices);
                 let errors: Vec<&Error> =
                     outcomes.iter().map(|outcome| outcome.as_ref().expect_err(&context)).collect();
@@ -538,6 +549,37 @@ fn a_failing_rank_ends_open_close_and_resizing_on_all_ranks() {
     }
     println!("metadata: {visited} fault points");
     assert!(visited >= 300, "only {visited} points");
+}
+
+/// Over a network, a full disk may be found only when a file is closed.
+#[test]
+fn a_failing_close_is_an_error_on_all_ranks() {
+    let _watchdog = Watchdog::new("faults_never_hang: close");
+    for threads in transports() {
+        for (rank, delete_on_close) in (0..RANKS).flat_map(|rank| [(rank, false), (rank, true)]) {
+            let (errno, class) = REASONS[index(rank) % REASONS.len()];
+            let (call, persistent, moved_bytes) = (1, false, 0);
+            let point = Point { rank, call, errno, class, persistent, moved_bytes };
+            let memory = Memory::new();
+            let counts = |operation| operation == Operation::Close;
+            let devices = devices_counting(&memory, Some(&point), counts);
+            let errors = threads.run(|comm| {
+                let file = File::options()
+                    .write(true)
+                    .create(true)
+                    .delete_on_close(delete_on_close)
+                    .driver(Arc::new(devices[index(comm.rank())].clone()))
+                    .open(&*comm, "f")
+                    .expect("opens");
+                file.write_all(u64::from(comm.rank()), &[7u8]).expect("writes");
+                file.close().unwrap_err()
+            });
+            let errors: Vec<&Error> = errors.iter().collect();
+            assert_agreed(&errors, &point, &format!("{threads:?}"));
+            let left = (!delete_on_close).then(|| vec![7; index(RANKS)]);
+            assert_eq!(memory.contents("f"), left, "{point:?}");
+        }
+    }
 }
 
 /// A second sync that said "all is well" would be a lie: the bytes may be lost.

@@ -32,7 +32,7 @@ const BEHIND_ALL: u64 = 1 << 63;
 ///
 /// If the driver breaks the contract; the text says which part.
 pub fn storage(make: impl Fn() -> (Arc<dyn Driver>, PathBuf)) {
-    let checks: [fn(&Scratch); 17] = [
+    let checks: [fn(&Scratch); 18] = [
         open_modes_have_their_classes,
         opening_keeps_the_bytes,
         mode_of_the_open_is_obeyed,
@@ -46,6 +46,7 @@ pub fn storage(make: impl Fn() -> (Arc<dyn Driver>, PathBuf)) {
         preallocate_never_shrinks,
         deleted_file_lives_while_open,
         sync_keeps_the_bytes,
+        closing_keeps_the_bytes,
         large_offsets_do_not_wrap,
         locks_exclude_each_other,
         threads_do_not_disturb_each_other,
@@ -408,6 +409,21 @@ fn threads_do_not_disturb_each_other(scratch: &Scratch) {
     let expected: Vec<u8> = [[1; 100], [2; 100], [3; 100], [4; 100]].concat();
     assert!(contents(&common).chunks(400).all(|blocks| blocks == expected));
     assert_eq!(must("size", common.size()), 100 * THREADS * BLOCKS);
+}
+
+/// Every open file can be closed, whatever its mode, and others keep it.
+fn closing_keeps_the_bytes(scratch: &Scratch) {
+    let file = scratch.file("file", b"bytes");
+    let reader = scratch.open("file", OpenMode { read: true, ..OpenMode::default() });
+    let writer = scratch.open("file", OpenMode { write: true, ..OpenMode::default() });
+    must("close", file.close());
+    drop(file);
+    must("close of a writer", writer.close());
+    drop(writer);
+    assert_eq!(contents(&reader), b"bytes", "others still have the file open");
+    must("close of a reader", reader.close());
+    drop(reader);
+    assert_eq!(contents(&scratch.open("file", BOTH)), b"bytes", "what was written is there");
 }
 
 /// Four threads count in one byte; without exclusion they would lose counts.

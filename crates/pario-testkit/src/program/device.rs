@@ -112,4 +112,8 @@ impl Storage for LimitedFile {
             _ => self.inner.try_lock(lock),
         }
     }
+
+    fn close(&self) -> Result<()> {
+        self.inner.close()
+    }
 }

@@ -77,8 +77,7 @@ impl<'a> Server<'a> {
                 break;
             }
         }
-        drop(whole);
-        Ok(())
+        whole.map_or(Ok(()), LockGuard::release)
     }
 
     /// Whether a window can join a batch: its data must fit into the staging buffer with the
@@ -105,7 +104,7 @@ impl<'a> Server<'a> {
             };
             done += len;
         }
-        drop(guard);
+        release(guard)?;
         Ok(progress)
     }
 
@@ -180,7 +179,7 @@ impl<'a> Server<'a> {
         let done = own.within(&(start..start + moved));
         self.moved += done.end.saturating_sub(parcel.positions.start).min(parcel.len());
         written.map_err(|error| error.at_offset(start))?;
-        drop(guard);
+        release(guard)?;
         Ok(Progress::GoesOn)
     }
 
@@ -241,7 +240,7 @@ impl<'a> Server<'a> {
                 moved
             }
         };
-        drop(guard);
+        release(guard)?;
         Ok(if moved < len { Progress::EndOfFile } else { Progress::GoesOn })
     }
 
@@ -270,6 +269,11 @@ impl<'a> Server<'a> {
         self.statistics.locks += 1;
         super::lock(self.job.storage, range).await
     }
+}
+
+/// Ends the protection of bytes, if there was one.
+fn release(protection: Option<Protection<'_>>) -> Result<()> {
+    protection.map_or(Ok(()), Protection::release)
 }
 
 /// Room for `len` bytes in the staging buffer.

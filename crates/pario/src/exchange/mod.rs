@@ -200,7 +200,21 @@ enum Protection<'a> {
     /// The write has passed the gate.
     Passed { _pass: Pass<'a> },
     /// The range is locked; a rewriter has closed the gate as well.
-    Locked { _lock: LockGuard, _closed: Option<Pass<'a>> },
+    Locked { lock: LockGuard, closed: Option<Pass<'a>> },
+}
+
+impl Protection<'_> {
+    /// Ends the protection; an error if the bytes were not protected to the end.
+    fn release(self) -> Result<()> {
+        match self {
+            Protection::Passed { .. } => Ok(()),
+            Protection::Locked { lock, closed } => {
+                let released = lock.release();
+                drop(closed);
+                released
+            }
+        }
+    }
 }
 
 impl<'a> Job<'a> {
@@ -215,7 +229,7 @@ impl<'a> Job<'a> {
         }
         statistics.locks += 1;
         let range = LockRange::exclusive(file);
-        Ok(Protection::Locked { _lock: lock(self.storage, range).await?, _closed: None })
+        Ok(Protection::Locked { lock: lock(self.storage, range).await?, closed: None })
     }
 
     /// Lets bytes of others be read and written back: nobody else writes them meanwhile.
@@ -230,7 +244,7 @@ impl<'a> Job<'a> {
         };
         statistics.locks += 1;
         let range = LockRange::exclusive(file);
-        Ok(Protection::Locked { _lock: lock(self.storage, range).await?, _closed: closed })
+        Ok(Protection::Locked { lock: lock(self.storage, range).await?, closed })
     }
 }
 

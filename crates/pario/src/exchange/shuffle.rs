@@ -20,7 +20,7 @@ use super::help::Rounds;
 use super::relay::{Packet, Packets};
 use super::ways::{Way, Ways};
 use super::window::{Window, reach};
-use super::{Job, Outcome};
+use super::{Job, Outcome, Protection};
 use crate::access::memory::{Held, Parcel, Turns};
 use crate::comm::collective::{index, rank_of};
 use crate::comm::{Lane, Message, ProcessMemory, Tag, receive};
@@ -232,7 +232,9 @@ impl<'a> Shuffle<'a> {
         drop(arrived);
         let Some((_, window)) = &mut self.window else { return Ok(()) };
         window.store(self.job, round, &parcels, self.statistics);
-        drop(guard);
+        if let Some(Err(error)) = guard.map(Protection::release) {
+            window.fail(error);
+        }
         let answer = if window.is_closed() { GAVE_UP } else { GOES_ON };
         self.gave_up |= window.is_closed();
         for rank in ranks {

@@ -23,7 +23,7 @@ use crate::hints::{Environment, HintReport, HintSet, Hints};
 use crate::number::wide;
 use crate::plan::{FileFacts, Memory};
 use crate::statistics::{CallStatistics, FileStatistics, Summary};
-use crate::storage::{self, Driver, OpenMode, Storage};
+use crate::storage::{self, Deletion, Driver, OpenMode, Storage};
 use crate::view::{CompiledView, Representation, View};
 
 /// An open file, with every waiting call as a future.
@@ -36,6 +36,8 @@ pub struct Handle {
     pub(super) mode: AccessMode,
     path: PathBuf,
     driver: Arc<dyn Driver>,
+    /// How the close deletes the file, on the rank that does so and where the name is not enough.
+    deletion: Mutex<Option<Deletion>>,
     calls: AtomicU64,
     state: Mutex<State>,
 }
@@ -471,7 +473,8 @@ impl Handle {
     /// Ends all calls that are still running, and closes the file on all ranks.
     ///
     /// # Errors
-    /// The same class on all ranks.
+    /// The same class on all ranks: what the system finds on any of them when it closes the file,
+    /// or when it deletes it. The file is closed all the same.
     pub async fn close(&self) -> Result<()> {
         let call = self.next_call();
         self.wait_for(self.running()).await;
@@ -480,11 +483,18 @@ impl Handle {
             // A rank that is gone is found, and reported, by what follows.
             let _ = self.print_summary(call).await;
         }
-        let own = match self.mode.delete_on_close && self.communicator.rank() == 0 {
-            true => self.driver.delete(&self.path),
+        let closed = self.storage.close();
+        let deleted = match self.mode.delete_on_close && self.communicator.rank() == 0 {
+            true => self.delete(),
             false => Ok(()),
         };
-        self.agree(call, own).await
+        self.agree(call, closed.and(deleted)).await
+    }
+
+    /// Deletes the file that was opened.
+    fn delete(&self) -> Result<()> {
+        let deletion = self.deletion.lock().unwrap_or_else(PoisonError::into_inner).take();
+        deletion.map_or_else(|| self.driver.delete(&self.path), Deletion::run)
     }
 
     /// What all ranks did, printed by rank 0.
@@ -570,12 +580,12 @@ async fn open_together(
 ) -> Result<Handle> {
     let comm = &**communicator;
     let mode = options.mode;
-    let path = agree_on(comm, 0, mode.check().and(path)).await?;
-    same_values(&all_gather_number(comm, 0, mode.bits()).await?, "open: access mode")?;
-    let (driver, path) = match &options.driver {
-        Some(driver) => (driver.clone(), path),
+    let named = path.and_then(|path| match &options.driver {
+        Some(driver) => Ok((driver.clone(), path)),
         None => storage::for_path(path),
-    };
+    });
+    let (driver, path) = agree_on(comm, 0, mode.check().and(named)).await?;
+    same_values(&all_gather_number(comm, 0, mode.bits()).await?, "open: access mode")?;
     let (hints, report) = resolve(comm, 0, &options.hints, path).await?;
     // Rank 0 first, alone: it creates the file, if somebody must.
     let first = match comm.rank() {
@@ -589,9 +599,11 @@ async fn open_together(
     };
     let opened = opened.and_then(|opened| {
         let start = if mode.append { opened.storage.size()? } else { 0 };
-        Ok((opened, start))
+        let deletes = mode.delete_on_close && comm.rank() == 0;
+        let deletion = if deletes { driver.deletion(path)? } else { None };
+        Ok((opened, start, deletion))
     });
-    let (opened, start) = match agree_on(comm, 0, opened).await {
+    let (opened, start, deletion) = match agree_on(comm, 0, opened).await {
         Ok(opened) => opened,
         Err(error) => {
             if created {
@@ -630,6 +642,7 @@ async fn open_together(
         mode,
         path: path.to_owned(),
         driver,
+        deletion: Mutex::new(deletion),
         calls: AtomicU64::new(1),
         state: Mutex::new(state),
     })
@@ -662,7 +675,17 @@ fn create(driver: &dyn Driver, path: &Path, mode: AccessMode) -> Result<(Opened,
     match driver.open(path, fresh) {
         Ok(storage) => Ok((Opened { storage, readable: true }, true)),
         Err(error) if error.class() == ErrorClass::FileExists && !mode.exclusive => {
-            Ok((open_storage(driver, path, mode)?, false))
+            let existing = open_storage(driver, path, mode);
+            let opened = match existing {
+                // The name is a symbolic link, and what it points to is not there yet.
+                Err(error) if error.class() == ErrorClass::NoSuchFile => {
+                    let through = OpenMode { exclusive: false, ..fresh };
+                    Opened { storage: driver.open(path, through)?, readable: true }
+                }
+                existing => existing?,
+            };
+            // A link is not this open's own, to be deleted if others cannot open the file.
+            Ok((opened, false))
         }
         Err(error) => Err(error),
     }

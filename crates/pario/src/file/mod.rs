@@ -107,7 +107,7 @@ impl File {
     /// # Errors
     /// `NoSuchFile`, `Access`, or what the storage says.
     pub fn delete(path: impl AsRef<Path>) -> Result<()> {
-        let (driver, path) = storage::for_path(path.as_ref());
+        let (driver, path) = storage::for_path(path.as_ref())?;
         driver.delete(path).map_err(|error| error.in_file(path))
     }
 

@@ -5,8 +5,9 @@
 //! device can fail is visited, without a list of such places.
 //!
 //! What counts as a call: each call of [`Driver`] and [`Storage`] that can fail, which is all but
-//! `capabilities`, in the order in which they begin. A list counts once, however many pieces it
-//! has; to fail inside of it, let bytes move first ([`FaultPlan::moved_bytes`]).
+//! `capabilities`, and the end of a lock, in the order in which they begin. A list counts once,
+//! however many pieces it has; to fail inside of it, let bytes move first
+//! ([`FaultPlan::moved_bytes`]).
 //!
 //! Short transfers and interruptions are not played here: by the contract of [`Storage`] they end
 //! inside a driver, and nobody above ever sees one.
@@ -17,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::sticky::StickySync;
 use super::{
-    Capabilities, Driver, LockGuard, LockRange, OpenMode, Operation, Storage, file_len, memory_len,
-    total_len,
+    Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Operation, Storage, file_len,
+    memory_len, total_len,
 };
 use crate::error::{Error, Result};
 
@@ -116,6 +117,14 @@ impl Driver for Fault {
         self.countdown.pass(Operation::Delete).map_err(|error| error.in_file(path))?;
         self.inner.delete(path)
     }
+
+    fn deletion(&self, path: &Path) -> Result<Option<Deletion>> {
+        let countdown = Arc::clone(&self.countdown);
+        let faulty = |inner: Deletion| {
+            Deletion::new(move || countdown.pass(Operation::Delete).and_then(|()| inner.run()))
+        };
+        Ok(self.inner.deletion(path)?.map(faulty))
+    }
 }
 
 /// One open file with planned failures.
@@ -212,7 +221,21 @@ impl Storage for Faulty {
 
     fn try_lock(&self, lock: LockRange) -> Result<Option<LockGuard>> {
         self.countdown.pass(Operation::Lock).map_err(|error| error.at_offset(lock.offset))?;
-        self.inner.try_lock(lock)
+        let Some(guard) = self.inner.try_lock(lock)? else { return Ok(None) };
+        let countdown = Arc::clone(&self.countdown);
+        Ok(Some(LockGuard::new(move || {
+            // Also a lock whose end fails is gone: a driver sees to that.
+            let planned = countdown.pass(Operation::Unlock);
+            guard.release()?;
+            planned.map_err(|error| error.at_offset(lock.offset))
+        })))
+    }
+
+    fn close(&self) -> Result<()> {
+        // Also a file whose close fails is closed.
+        let planned = self.countdown.pass(Operation::Close);
+        self.inner.close()?;
+        planned
     }
 }
 
@@ -281,7 +304,8 @@ mod tests {
             file.set_size(20).is_err(),
             file.preallocate(30).is_err(),
             file.sync().is_err(),
-            file.try_lock(lock).is_err(),
+            file.try_lock(lock).and_then(|guard| guard.map_or(Ok(()), LockGuard::release)).is_err(),
+            file.close().is_err(),
             driver.delete(path).is_err(),
         ]
         .into_iter()
@@ -302,20 +326,20 @@ mod tests {
             }
             visited += 1;
         }
-        assert_eq!(visited, 11);
+        assert_eq!(visited, 13);
     }
 
     #[test]
     fn plan_without_faults_only_counts() {
         let fault = Fault::new(Arc::new(Memory::new()), FaultPlan::none());
-        assert_eq!((program(&fault), fault.calls(), fault.failures()), (0, 11, 0));
+        assert_eq!((program(&fault), fault.calls(), fault.failures()), (0, 13, 0));
     }
 
     #[test]
     fn persistent_fault_goes_on() {
         let plan = FaultPlan { persistent: true, ..FaultPlan::fail_call(4, libc::EIO) };
         let fault = Fault::new(Arc::new(Memory::new()), plan);
-        assert_eq!((program(&fault), fault.failures()), (8, 8));
+        assert_eq!((program(&fault), fault.failures()), (9, 9));
     }
 
     #[test]

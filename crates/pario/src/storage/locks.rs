@@ -73,7 +73,7 @@ pub(super) fn check(lock: LockRange) -> Result<()> {
 }
 
 /// The table for this thread alone. A panic elsewhere leaves no half-made change in it.
-pub(super) fn hold(table: &Mutex<LockTable>) -> MutexGuard<'_, LockTable> {
+fn hold(table: &Mutex<LockTable>) -> MutexGuard<'_, LockTable> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -91,6 +91,7 @@ pub(super) fn try_lock(
     let table = Arc::clone(table);
     Ok(Some(LockGuard::new(move || {
         hold(&table).remove(ticket);
+        Ok(())
     })))
 }
 

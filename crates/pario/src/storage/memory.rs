@@ -208,6 +208,10 @@ impl Storage for MemoryFile {
     fn try_lock(&self, lock: LockRange) -> Result<Option<LockGuard>> {
         locks::try_lock(&self.node.locks, lock)
     }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The bytes of a file: a page that is missing is zero, and so is every byte from `size` on, so

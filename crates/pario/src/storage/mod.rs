@@ -7,6 +7,8 @@
 //! A new driver is one file here, one line in `for_path`, and a green conformance suite
 //! (`pario_testkit::conformance::storage`).
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -76,6 +78,40 @@ pub trait Driver: Send + Sync {
 
     /// Deletes a file. Whoever has it open keeps it until the last of them closes it.
     fn delete(&self, path: &Path) -> Result<()>;
+
+    /// How the file that `path` names now is deleted later, where the name alone does not suffice
+    /// for that: a relative one names another file after the program has changed its directory.
+    /// `None` means [`Driver::delete`] with the same name.
+    fn deletion(&self, path: &Path) -> Result<Option<Deletion>> {
+        let _ = path;
+        Ok(None)
+    }
+}
+
+/// Deletes a certain file when it is run.
+pub struct Deletion {
+    run: Box<dyn FnOnce() -> Result<()> + Send + Sync>,
+}
+
+impl std::fmt::Debug for Deletion {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Deletion")
+    }
+}
+
+impl Deletion {
+    /// Calls `run` to delete the file.
+    pub fn new(run: impl FnOnce() -> Result<()> + Send + Sync + 'static) -> Deletion {
+        Deletion { run: Box::new(run) }
+    }
+
+    /// Deletes the file.
+    ///
+    /// # Errors
+    /// `NoSuchFile` if the name is gone or is another file's now, or what the system says.
+    pub fn run(self) -> Result<()> {
+        (self.run)()
+    }
 }
 
 /// What an open file can do beyond the required calls.
@@ -140,9 +176,14 @@ pub trait Storage: Send + Sync {
 
     /// Locks `len` bytes at `offset` against every other open of the file; `None` if somebody
     /// holds a conflicting lock. Shared locks do not conflict with each other. The lock ends when
-    /// the guard is dropped. An error of class `UnsupportedOperation` without
+    /// the guard is released or dropped. An error of class `UnsupportedOperation` without
     /// [`Capabilities::range_locks`].
     fn try_lock(&self, lock: LockRange) -> Result<Option<LockGuard>>;
+
+    /// Says what the system finds when the file is closed: over a network, a full disk may be
+    /// found only then. The last call; the file itself is closed when the value is dropped, which
+    /// says nothing.
+    fn close(&self) -> Result<()>;
 }
 
 /// A byte range to lock.
@@ -163,37 +204,79 @@ impl LockRange {
     }
 }
 
-/// Keeps a range locked until it is dropped.
+/// Keeps a range locked until it is released or dropped.
 pub struct LockGuard {
-    release: Option<Box<dyn FnOnce() + Send + Sync>>,
+    release: Option<Box<dyn FnOnce() -> Result<()> + Send + Sync>>,
 }
 
 impl LockGuard {
-    /// A guard that calls `release` when it is dropped.
-    pub fn new(release: impl FnOnce() + Send + Sync + 'static) -> LockGuard {
+    /// A guard that calls `release` in the end. After an error of it nobody waits for the lock
+    /// any more, as far as the driver can see to that.
+    pub fn new(release: impl FnOnce() -> Result<()> + Send + Sync + 'static) -> LockGuard {
         LockGuard { release: Some(Box::new(release)) }
+    }
+
+    /// Ends the lock.
+    ///
+    /// # Errors
+    /// What the system says; then the bytes may not have been protected to the end.
+    pub fn release(mut self) -> Result<()> {
+        self.release.take().map_or(Ok(()), |release| release())
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if let Some(release) = self.release.take() {
-            release();
+            // Whoever wants to know releases it.
+            let _ = release();
         }
     }
 }
 
+/// Prefixes of names that are files of the operating system: pario's own, and those by which
+/// ROMIO chooses a driver. Its drivers for file systems without a mount are not here; such a name
+/// is looked for where the system has it.
+const SYSTEM_PREFIXES: [&str; 14] = [
+    "posix",
+    "ufs",
+    "nfs",
+    "xfs",
+    "gpfs",
+    "panfs",
+    "lustre",
+    "pvfs",
+    "pvfs2",
+    "daos",
+    "ime",
+    "quobyte",
+    "quobytefs",
+    "hfs",
+];
+
 /// The driver for a file name, and the name without its prefix.
 ///
-/// `memory:NAME` is a file in this process's memory; `posix:NAME` and ROMIO's `ufs:NAME` and a
-/// bare name are files of the operating system.
-pub(crate) fn for_path(path: &Path) -> (Arc<dyn Driver>, &Path) {
-    let prefixed = |prefix: &str| path.to_str().and_then(|path| path.strip_prefix(prefix));
-    if let Some(rest) = prefixed("memory:") {
-        return (Arc::new(Memory::global()), Path::new(rest));
+/// `memory:NAME` is a file in this process's memory; a bare name, and one with a prefix of
+/// [`SYSTEM_PREFIXES`], is a file of the operating system. As for ROMIO, prefixes are of small
+/// letters, and any other colon belongs to the name.
+///
+/// # Errors
+/// `Io`, as ROMIO has it where it is built without that driver, for `testfs:NAME`: ROMIO's prints
+/// calls and moves no bytes, and a file of that name would be a surprise to everybody.
+pub(crate) fn for_path(path: &Path) -> Result<(Arc<dyn Driver>, &Path)> {
+    let name = path.as_os_str().as_bytes();
+    let colon = name.iter().position(|&byte| byte == b':');
+    let (prefix, rest) = name.split_at(colon.unwrap_or(0));
+    let rest = || Path::new(OsStr::from_bytes(rest.get(1..).unwrap_or_default()));
+    match std::str::from_utf8(prefix) {
+        Ok("memory") => Ok((Arc::new(Memory::global()), rest())),
+        Ok("testfs") => {
+            let text = "ROMIO's testfs, which moves no bytes, is not supported";
+            Err(Error::new(ErrorClass::Io, text).in_file(path))
+        }
+        Ok(prefix) if SYSTEM_PREFIXES.contains(&prefix) => Ok((Arc::new(Posix), rest())),
+        _ => Ok((Arc::new(Posix), path)),
     }
-    let rest = prefixed("posix:").or_else(|| prefixed("ufs:"));
-    (Arc::new(Posix), rest.map_or(path, Path::new))
 }
 
 /// The greatest size of a file: system calls carry offsets as signed 64-bit numbers.
@@ -273,9 +356,28 @@ mod tests {
 
     #[test]
     fn prefix_chooses_the_driver_and_goes_away() {
-        for name in ["posix:/a/b", "ufs:/a/b", "/a/b"] {
-            assert_eq!(for_path(Path::new(name)).1, Path::new("/a/b"));
+        let name = |name: &'static str| for_path(Path::new(name)).map(|(_, path)| path);
+        for prefix in SYSTEM_PREFIXES {
+            let full = format!("{prefix}:/a/b");
+            assert_eq!(for_path(Path::new(&full)).unwrap().1, Path::new("/a/b"));
         }
-        assert_eq!(for_path(Path::new("memory:b")).1, Path::new("b"));
+        for (given, expected) in [
+            ("/a/b", "/a/b"),
+            ("memory:b", "b"),
+            ("nfs:a:b", "a:b"),
+            ("nfs:", ""),
+            ("12:30:00", "12:30:00"),
+            ("NFS:a", "NFS:a"),
+            ("nf:a", "nf:a"),
+            ("c:a", "c:a"),
+            ("d/nfs:a", "d/nfs:a"),
+            (":a", ":a"),
+            ("nfs", "nfs"),
+        ] {
+            assert_eq!(name(given).unwrap(), Path::new(expected), "{given}");
+        }
+        assert_eq!(name("testfs:a").unwrap_err().class(), ErrorClass::Io);
+        let bytes = Path::new(OsStr::from_bytes(b"nfs:\xff"));
+        assert_eq!(for_path(bytes).unwrap().1, Path::new(OsStr::from_bytes(b"\xff")));
     }
 }

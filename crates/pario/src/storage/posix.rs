@@ -13,19 +13,21 @@
 //! file longer. The kernel has no call that does this without the risk of cutting the file, so
 //! bytes that another open writes behind the new end at that very moment can be lost.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 
 use self::ofd::FileLocks;
 use super::sticky::StickySync;
 use super::{
-    Capabilities, Driver, LockGuard, LockRange, OpenMode, Storage, adjacent, check_pieces,
-    check_run, file_len, total_len,
+    Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Storage, adjacent,
+    check_pieces, check_run, file_len, total_len,
 };
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::narrow;
@@ -80,6 +82,49 @@ impl Driver for Posix {
     fn delete(&self, path: &Path) -> Result<()> {
         std::fs::remove_file(path).map_err(|error| name_error("delete", &error).in_file(path))
     }
+
+    fn deletion(&self, path: &Path) -> Result<Option<Deletion>> {
+        let explain = |error: io::Error| name_error("delete", &error);
+        let entry = Entry::new(path).map_err(|error| explain(error).in_file(path))?;
+        let path = path.to_owned();
+        Ok(Some(Deletion::new(move || entry.delete().map_err(|error| error.in_file(&path)))))
+    }
+}
+
+/// One entry of a directory, wherever the program or the directory goes.
+struct Entry {
+    directory: OwnedFd,
+    name: OsString,
+    /// Device and number of what has that name; of a symbolic link, not of what it points to.
+    identity: (u64, u64),
+}
+
+impl Entry {
+    fn new(path: &Path) -> io::Result<Entry> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent = parent.unwrap_or(Path::new("."));
+        let directory = uninterrupted(|| Ok(rustix::fs::open(parent, flags, Mode::empty())?))?;
+        let name = path.file_name().ok_or(ErrorKind::InvalidInput)?.to_owned();
+        let identity = identity(&directory, &name)?;
+        Ok(Entry { directory, name, identity })
+    }
+
+    fn delete(self) -> Result<()> {
+        let failed = |error: io::Error| Error::from_io("delete", &error);
+        if identity(&self.directory, &self.name).map_err(failed)? != self.identity {
+            let text = "delete: another file has the name now; the one that was opened is kept";
+            return Err(Error::new(ErrorClass::NoSuchFile, text));
+        }
+        let unlink = || Ok(rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty())?);
+        uninterrupted(unlink).map_err(failed)
+    }
+}
+
+/// Device and number of what has a name in a directory.
+fn identity(directory: &OwnedFd, name: &OsStr) -> io::Result<(u64, u64)> {
+    let found = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok((found.st_dev, found.st_ino))
 }
 
 /// One open of a file: an open file description of its own, so that the kernel's locks hold
@@ -266,6 +311,19 @@ impl Storage for PosixFile {
         }
         self.locks.try_lock(lock)
     }
+
+    fn close(&self) -> Result<()> {
+        // The kernel flushes a file at each close of a descriptor, the last one or not. This one's
+        // own stays until nobody can use it any more.
+        match self.file.try_clone() {
+            Ok(duplicate) => {
+                close(duplicate.into()).map_err(|error| Error::from_io("close", &error))
+            }
+            // There is no descriptor left, which is no fault of this file.
+            Err(_) if self.mode.write => self.sync(),
+            Err(_) => Ok(()),
+        }
+    }
 }
 
 /// Which way bytes go; it decides what a transfer of zero bytes means.
@@ -362,6 +420,19 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             outcome => return outcome,
         }
+    }
+}
+
+/// Closes a descriptor, which is gone afterwards also if that fails.
+#[allow(unsafe_code)]
+fn close(descriptor: OwnedFd) -> io::Result<()> {
+    // SAFETY: the descriptor is this function's own, and is not used again.
+    match unsafe { libc::close(descriptor.into_raw_fd()) } {
+        -1 => match io::Error::last_os_error() {
+            error if error.kind() == ErrorKind::Interrupted => Ok(()),
+            error => Err(error),
+        },
+        _ => Ok(()),
     }
 }
 

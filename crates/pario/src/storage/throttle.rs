@@ -18,7 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{
-    Capabilities, Driver, LockGuard, LockRange, OpenMode, Storage, adjacent, file_len, total_len,
+    Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Storage, adjacent, file_len,
+    total_len,
 };
 use crate::error::{Error, Result};
 
@@ -80,6 +81,13 @@ impl Driver for Throttle {
     fn delete(&self, path: &Path) -> Result<()> {
         self.device.run(1, || self.inner.delete(path), |()| 0)
     }
+
+    fn deletion(&self, path: &Path) -> Result<Option<Deletion>> {
+        let device = Arc::clone(&self.device);
+        let throttled =
+            |inner: Deletion| Deletion::new(move || device.run(1, || inner.run(), |()| 0));
+        Ok(self.inner.deletion(path)?.map(throttled))
+    }
 }
 
 /// One open file on the slow device.
@@ -130,6 +138,10 @@ impl Storage for Throttled {
 
     fn try_lock(&self, lock: LockRange) -> Result<Option<LockGuard>> {
         self.inner.try_lock(lock)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.device.run(1, || self.inner.close(), |()| 0)
     }
 }
 

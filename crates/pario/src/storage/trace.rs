@@ -9,7 +9,9 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Capabilities, Driver, LockGuard, LockRange, OpenMode, Storage, file_len, total_len};
+use super::{
+    Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Storage, file_len, total_len,
+};
 use crate::error::Result;
 
 /// A kind of storage call.
@@ -44,6 +46,8 @@ pub enum Operation {
     Lock,
     /// A lock was released.
     Unlock,
+    /// A file was closed.
+    Close,
 }
 
 impl Operation {
@@ -133,6 +137,17 @@ impl Driver for Trace {
         self.log.add(Operation::Delete, 0, 0);
         self.inner.delete(path)
     }
+
+    fn deletion(&self, path: &Path) -> Result<Option<Deletion>> {
+        let log = Arc::clone(&self.log);
+        let traced = |inner: Deletion| {
+            Deletion::new(move || {
+                log.add(Operation::Delete, 0, 0);
+                inner.run()
+            })
+        };
+        Ok(self.inner.deletion(path)?.map(traced))
+    }
 }
 
 /// One open file whose calls are recorded.
@@ -195,8 +210,13 @@ impl Storage for Traced {
         let log = Arc::clone(&self.log);
         Ok(Some(LockGuard::new(move || {
             log.add(Operation::Unlock, lock.offset, lock.len);
-            drop(guard);
+            guard.release()
         })))
+    }
+
+    fn close(&self) -> Result<()> {
+        self.log.add(Operation::Close, 0, 0);
+        self.inner.close()
     }
 }
 

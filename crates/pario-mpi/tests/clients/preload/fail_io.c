@@ -21,7 +21,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { FAIL_NOTHING, FAIL_WRITE, FAIL_READ, FAIL_OPEN, FAIL_SYNC };
+enum {
+    FAIL_NOTHING, FAIL_WRITE, FAIL_READ, FAIL_OPEN, FAIL_SYNC, FAIL_CLOSE, FAIL_UNLOCK
+};
 
 static struct {
     atomic_int call, before, left, fired;
@@ -138,3 +140,29 @@ OPENED(open64)
     }
 OPENED_AT(openat)
 OPENED_AT(openat64)
+
+/* The descriptor is gone whatever close says. */
+int close(int handle) {
+    int failed = handle_fails(FAIL_CLOSE, handle), error = errno;
+    int code = NEXT(int (*)(int), "close")(handle);
+    if (!failed) return code;
+    errno = error;
+    return -1;
+}
+
+static int unlocks(int command, void *argument) {
+    return command == F_OFD_SETLK && ((struct flock *)argument)->l_type == F_UNLCK;
+}
+
+#define CONTROLLED(name)                                                                    \
+    int name(int handle, int command, ...) {                                                \
+        va_list arguments;                                                                  \
+        va_start(arguments, command);                                                       \
+        void *argument = va_arg(arguments, void *);                                         \
+        va_end(arguments);                                                                  \
+        if (armed.call == FAIL_UNLOCK && unlocks(command, argument)                         \
+            && handle_fails(FAIL_UNLOCK, handle)) return -1;                                \
+        return NEXT(int (*)(int, int, ...), #name)(handle, command, argument);              \
+    }
+CONTROLLED(fcntl)
+CONTROLLED(fcntl64)

@@ -14,6 +14,10 @@
 //! one, which excludes more than was asked. In a file open only for reading an exclusive lock is
 //! taken as a shared one: it keeps writers away, which is all that a reader can want.
 //!
+//! An unlock that the system refuses would leave others waiting for ever. The file is opened anew
+//! then, in place of the old open: its end is the end of all its locks. Guards of that time learn
+//! when they are released that they did not protect their bytes to the end.
+//!
 //! Hazard: some mounts accept locks and keep them within one machine (Lustre with `localflock`,
 //! NFS with `local_lock`). No call tells; users of such a mount have to turn sieving off.
 
@@ -21,11 +25,11 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::uninterrupted;
-use crate::error::{Error, Result};
-use crate::storage::locks::{self, LockTable};
+use crate::error::{Error, ErrorClass, Result};
+use crate::storage::locks::{self, LockTable, Ticket};
 use crate::storage::{LockGuard, LockRange, OpenMode};
 
 /// The locks of one open file.
@@ -34,12 +38,19 @@ pub(super) struct FileLocks {
     mode: OpenMode,
     // Held while the kernel is asked, so that table and kernel always agree. The kernel does not
     // wait for other holders of locks in these calls.
-    table: Mutex<LockTable>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    table: LockTable,
+    /// How often all locks of the file have been given up.
+    given_up: u64,
 }
 
 impl FileLocks {
     pub(super) fn new(file: Arc<File>, mode: OpenMode) -> FileLocks {
-        FileLocks { file, mode, table: Mutex::default() }
+        FileLocks { file, mode, state: Mutex::default() }
     }
 
     /// Whether the file system has locks: asks who holds the first byte, and takes nothing.
@@ -50,8 +61,8 @@ impl FileLocks {
     /// Locks a range against other opens and against other guards of this one.
     pub(super) fn try_lock(self: &Arc<FileLocks>, lock: LockRange) -> Result<Option<LockGuard>> {
         locks::check(lock)?;
-        let mut table = locks::hold(&self.table);
-        if table.conflicts(lock) {
+        let mut state = self.hold();
+        if state.table.conflicts(lock) {
             return Ok(None);
         }
         let bytes = lock.offset..lock.offset + lock.len;
@@ -60,16 +71,49 @@ impl FileLocks {
             Err(error) if means_held(&error) => return Ok(None),
             Err(error) => return Err(Error::from_io("lock", &error).at_offset(lock.offset)),
         }
-        let ticket = table.add(lock);
+        let (ticket, given_up) = (state.table.add(lock), state.given_up);
         let locks = Arc::clone(self);
         Ok(Some(LockGuard::new(move || {
-            let mut table = locks::hold(&locks.table);
-            for free in table.remove(ticket) {
-                // A guard has nobody to report to. Should this ever fail, the lock ends when
-                // the file is closed.
-                let _ = locks.ask(libc::F_OFD_SETLK, libc::F_UNLCK, &free);
-            }
+            let outcome = locks.release(ticket, given_up);
+            outcome.map_err(|error| error.at_offset(lock.offset))
         })))
+    }
+
+    fn hold(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves no half-made change behind.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a lock that was taken when locks had been given up so many times.
+    fn release(&self, ticket: Ticket, given_up: u64) -> Result<()> {
+        let mut state = self.hold();
+        let free = state.table.remove(ticket);
+        if state.given_up != given_up {
+            let text = "unlock: the lock was lost when another one could not be released";
+            return Err(Error::new(ErrorClass::Io, text));
+        }
+        let unlock = |range| self.ask(libc::F_OFD_SETLK, libc::F_UNLCK, range);
+        let Err(error) = free.iter().try_for_each(unlock) else { return Ok(()) };
+        state.given_up += 1;
+        // If that fails too, there is nothing left to do: others wait until the file is closed.
+        let _ = self.open_anew();
+        Err(Error::from_io("unlock", &error))
+    }
+
+    /// Puts a new open of the file in place of the old one, under the same descriptor.
+    #[allow(unsafe_code)]
+    fn open_anew(&self) -> io::Result<()> {
+        let descriptor = self.file.as_raw_fd();
+        let path = format!("/proc/self/fd/{descriptor}");
+        let anew = File::options().read(self.mode.read).write(self.mode.write).open(path)?;
+        uninterrupted(|| {
+            // SAFETY: both descriptors are open, since their files are borrowed. The number stays
+            // that of `file`; calls that are under way end with the open that they began with.
+            match unsafe { libc::dup3(anew.as_raw_fd(), descriptor, libc::O_CLOEXEC) } {
+                -1 => Err(io::Error::last_os_error()),
+                _ => Ok(()),
+            }
+        })
     }
 
     /// The kind of lock that the kernel grants to a file opened like this one.
@@ -212,6 +256,25 @@ mod tests {
         let _guard = file.try_lock(exclusive(0, 10)).unwrap();
         drop(open(&path, BOTH));
         assert!(!free(&other, exclusive(0, 10)));
+    }
+
+    /// An unlock that the system refuses must not leave others waiting.
+    #[test]
+    fn locks_end_with_the_open_that_held_them() {
+        let scratch = Scratch::new("anew");
+        let path = scratch.path("file");
+        let other = open(&path, BOTH);
+        let file = Arc::new(File::options().read(true).write(true).open(&path).unwrap());
+        let locks = Arc::new(FileLocks::new(file.clone(), WRITE));
+        let kept = locks.try_lock(exclusive(0, 10)).unwrap().unwrap();
+        // The kernel refuses a range that begins before the file does.
+        let ticket = locks.hold().table.add(exclusive(1 << 63, 1));
+        assert!(!free(&other, exclusive(0, 10)));
+        assert!(locks.release(ticket, 0).is_err());
+        assert!(free(&other, exclusive(0, 10)), "nobody waits for it");
+        assert!(kept.release().is_err(), "its bytes were not protected to the end");
+        std::os::unix::fs::FileExt::write_at(&*file, b"x", 0).unwrap();
+        assert!(locks.try_lock(exclusive(0, 10)).unwrap().unwrap().release().is_ok());
     }
 
     #[test]
