@@ -23,7 +23,7 @@
 //! | `expect` | a text that must be in the output of `after` |
 //!
 //! All but `ranks` to `calls` is rarely needed. A key may be repeated; the values add up.
-//! A line `NOTE text` that a program prints is shown in the table.
+//! A line `TABLE text` that a program prints is shown in the table.
 
 use super::library::Mpi;
 use super::under::{self, Under};

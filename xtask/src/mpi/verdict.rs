@@ -62,9 +62,9 @@ pub(super) fn skipped(stdout: &str) -> Vec<&str> {
     stdout.lines().filter_map(|line| line.trim().strip_prefix("SKIPPED ")).collect()
 }
 
-/// What a client wants to have in the table: what follows `NOTE` in its last such line.
+/// What a client wants to have in the table: what follows `TABLE` in its last such line.
 pub(super) fn note(stdout: &str) -> String {
-    let mut notes = stdout.lines().rev().filter_map(|line| line.trim().strip_prefix("NOTE "));
+    let mut notes = stdout.lines().rev().filter_map(|line| line.trim().strip_prefix("TABLE "));
     notes.next().map(|note| format!("({note})")).unwrap_or_default()
 }
 
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_line_has_to_be_pass_and_none_fail() {
         assert!(passed("x\nPASS\n\n") && passed("PASS\nx\n"));
-        assert_eq!([note("NOTE a\nNOTE b\nPASS\n"), note("PASS\n")], ["(b)", ""]);
+        assert_eq!([note("TABLE a\nTABLE b\nPASS\n"), note("NOTE c\n")], ["(b)", ""]);
         assert!(!passed("") && !passed("xPASS\n") && !passed("PASS\nFAIL x\n"));
     }
 }

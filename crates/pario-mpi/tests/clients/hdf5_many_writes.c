@@ -99,7 +99,7 @@ static int stays_equal(void) {
     if (equal) check_last(set);
     discard(set);
     if (client_rank == 0)
-        printf("NOTE %.0f us a write at first, %.0f after %d\n", first * 1e6, last * 1e6, block * BLOCK);
+        printf("TABLE %.0f us a write at first, %.0f after %d\n", first * 1e6, last * 1e6, block * BLOCK);
     return equal;
 }
 
