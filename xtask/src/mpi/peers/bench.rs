@@ -25,6 +25,8 @@ pub(super) struct Bench<'a> {
     /// The program for each MPI.
     programs: Vec<PathBuf>,
     pub(super) library: Option<PathBuf>,
+    /// Another build of it, to be compared with.
+    baseline: Option<PathBuf>,
     pace: Pace,
     repeat: usize,
     limit: Duration,
@@ -51,8 +53,12 @@ impl Done {
     }
 }
 
-/// Figures of each side (`false` own, `true` pario) of each MPI.
-type All = BTreeMap<(usize, bool), BTreeMap<Key, Figures>>;
+/// Figures of each side of each MPI; those of Block I/O are with the side in whose runs they were
+/// measured.
+type All = BTreeMap<(usize, Side), BTreeMap<Key, Figures>>;
+
+/// The sides that runs are for, in turn.
+const TURNS: [Side; 3] = [Side::Own, Side::Pario, Side::Baseline];
 
 impl<'a> Bench<'a> {
     pub(super) fn new(
@@ -78,6 +84,7 @@ impl<'a> Bench<'a> {
             mpis,
             programs,
             library,
+            baseline: arguments.baseline()?,
             pace,
             repeat: if arguments.quick { 1 } else { arguments.repeat.unwrap_or(2).max(1) },
             limit: limit(pace, arguments.full),
@@ -116,9 +123,10 @@ impl<'a> Bench<'a> {
         let mut is_long = BTreeMap::new();
         for _ in 0..self.repeat {
             for mpi in 0..self.mpis.len() {
-                for pario in [false, true] {
-                    let side = (mpi, pario);
-                    if is_long.get(&side) == Some(&true) || (pario && self.library.is_none()) {
+                for turn in TURNS {
+                    let side = (mpi, turn);
+                    let is_there = turn == Side::Own || self.library_of(turn).is_some();
+                    if is_long.get(&side) == Some(&true) || !is_there {
                         continue;
                     }
                     let figures = all.entry(side).or_default();
@@ -130,10 +138,19 @@ impl<'a> Bench<'a> {
         Ok(all)
     }
 
+    /// What is preloaded for a side.
+    fn library_of(&self, side: Side) -> Option<&Path> {
+        match side {
+            Side::Own | Side::BlockIo => None,
+            Side::Pario => self.library.as_deref(),
+            Side::Baseline => self.baseline.as_deref(),
+        }
+    }
+
     /// One run of the program; the outcome is how long it took.
     fn run_once(
         &self,
-        (mpi, pario): (usize, bool),
+        (mpi, side): (usize, Side),
         batch: &[Job],
         place: &Place,
         figures: &mut BTreeMap<Key, Figures>,
@@ -146,7 +163,7 @@ impl<'a> Bench<'a> {
         let words = [program.into(), file.into()];
         let words = words.into_iter().chain(batch.iter().map(|job| job.word(self.pace).into()));
         let mpi = self.mpis[mpi];
-        let library = self.library.as_deref().filter(|_| pario);
+        let library = self.library_of(side);
         let patience = has_too_few_cores(ranks) && mpi.needs_patience();
         let patience = patience.then_some(self.setup.patience.as_path());
         let preload = library.into_iter().chain(patience).map(Path::to_owned).collect();
@@ -160,8 +177,12 @@ impl<'a> Bench<'a> {
             Some(_) => None,
         };
         if reason == Some(Skipped::Failed) {
-            let side = if pario { "pario" } else { "its own MPI-IO" };
-            println!("FAILED on {} with {side}:\n{}", mpi.name, finished.log);
+            let name = match side {
+                Side::Own | Side::BlockIo => "its own MPI-IO",
+                Side::Pario => "pario",
+                Side::Baseline => "the baseline",
+            };
+            println!("FAILED on {} with {name}:\n{}", mpi.name, finished.log);
         }
         for job in 0..batch.len() {
             for direction in ["write", "read"] {
@@ -181,24 +202,14 @@ impl<'a> Bench<'a> {
         for (number, job) in batch.iter().enumerate() {
             for direction in ["write", "read"] {
                 for (index, mpi) in self.mpis.iter().enumerate() {
-                    let figures = |pario: bool, side: &str| {
+                    let figures = |turn: Side, side: &str| {
                         let key = (number, direction.to_owned(), side.to_owned());
-                        all.get(&(index, pario)).and_then(|all| all.get(&key)).cloned()
+                        all.get(&(index, turn)).and_then(|all| all.get(&key)).cloned()
                     };
-                    let mut block = figures(false, "block").unwrap_or_default();
-                    let other = figures(true, "block").unwrap_or_default();
-                    block.seconds.extend(other.seconds);
-                    block.first_seconds.extend(other.first_seconds);
-                    block.longest_seconds.extend(other.longest_seconds);
-                    block.cpu_seconds.extend(other.cpu_seconds);
-                    block.bytes = block.bytes.max(other.bytes);
-                    block.wrong_bytes += other.wrong_bytes;
-                    let sides = [
-                        (Side::Own, figures(false, "mpi")),
-                        (Side::Pario, figures(true, "mpi")),
-                        (Side::BlockIo, Some(block)),
-                    ];
-                    for (side, figures) in sides {
+                    let block = TURNS.map(|turn| figures(turn, "block").unwrap_or_default());
+                    let block = block.into_iter().reduce(together);
+                    let sides = TURNS.map(|turn| (turn, figures(turn, "mpi")));
+                    for (side, figures) in sides.into_iter().chain([(Side::BlockIo, block)]) {
                         let Some(figures) = figures else { continue };
                         lines.push(to_line(job, mpi.name, (side, direction, directory), &figures));
                     }
@@ -209,6 +220,17 @@ impl<'a> Bench<'a> {
         lines.retain(|line| line.seconds.is_some() || line.longer_than_seconds.is_some());
         lines
     }
+}
+
+/// Figures of Block I/O from runs of two sides.
+fn together(mut one: Figures, other: Figures) -> Figures {
+    one.seconds.extend(other.seconds);
+    one.first_seconds.extend(other.first_seconds);
+    one.longest_seconds.extend(other.longest_seconds);
+    one.cpu_seconds.extend(other.cpu_seconds);
+    one.bytes = one.bytes.max(other.bytes);
+    one.wrong_bytes += other.wrong_bytes;
+    one
 }
 
 /// Tells what was not run for its number of calls; the outcome is how much failed.
@@ -304,7 +326,8 @@ impl Bench<'_> {
         place: &Place,
     ) -> Result<Outcome, String> {
         let mut figures = BTreeMap::new();
-        let seconds = self.run_once((0, pario), batch, place, &mut figures)?;
+        let side = if pario { Side::Pario } else { Side::Own };
+        let seconds = self.run_once((0, side), batch, place, &mut figures)?;
         let through_mpi = figures.iter().filter(|((_, _, side), _)| side == "mpi");
         let faults = through_mpi.filter_map(|((number, direction, _), figures)| {
             let Job { workload, shape, level, .. } = &batch[*number];

@@ -86,6 +86,9 @@ pub(crate) struct PeersArguments {
     /// The drop-in library [default: build it].
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
+    /// Another build of the drop-in library, measured in turn with it: before and after a change.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["record", "quick"])]
+    baseline: Option<PathBuf>,
     /// Measures nothing; prints the table of a record.
     #[arg(long, value_name = "RECORD", exclusive = true)]
     table: Option<PathBuf>,
@@ -126,7 +129,7 @@ pub(crate) fn run(root: &Path, arguments: &PeersArguments) -> Result<String, Str
     scratch.iter().try_for_each(|place| clients::remove(&place.directory))?;
     outcome?;
     if !done.lines.is_empty() {
-        print!("{}", table::summary(&done.lines));
+        print!("{}{}", table::summary(&done.lines), table::turns(&done.lines));
     }
     let wanted = arguments.workloads.iter().any(|name| name == overhead::NAME);
     if wanted || (arguments.workloads.is_empty() && !arguments.quick) {
@@ -152,6 +155,7 @@ impl PeersArguments {
             quick: true,
             record: false,
             library: None,
+            baseline: None,
             table: None,
             plot: None,
         }
@@ -178,6 +182,12 @@ impl PeersArguments {
             true => Ok(()),
             false => Err("--budget: not between 0 and a million seconds".to_owned()),
         }
+    }
+
+    /// The baseline, by a path that ranks in other directories can use.
+    fn baseline(&self) -> Result<Option<PathBuf>, String> {
+        let Some(path) = &self.baseline else { return Ok(None) };
+        path.canonicalize().map(Some).map_err(|error| format!("{}: {error}", path.display()))
     }
 
     fn wants(&self, workload: &str) -> bool {

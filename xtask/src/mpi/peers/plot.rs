@@ -77,7 +77,7 @@ fn series(chosen: &Chosen<'_>, direction: &str) -> Vec<Series> {
         let name = match line.side {
             Side::Own => own_name(&line.mpi).to_owned(),
             Side::Pario => format!("pario on {}", mpi_name(&line.mpi)),
-            Side::BlockIo => continue,
+            Side::BlockIo | Side::Baseline => continue,
         };
         let is_its_block = |other: &&&Line| {
             other.side == Side::BlockIo

@@ -8,12 +8,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 /// Whose I/O it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Side {
     /// The MPI library's own MPI-IO.
     Own,
     Pario,
+    /// Another build of pario, measured in turn with it.
+    Baseline,
     /// POSIX calls in the same runs: the same bytes, one contiguous part for each rank.
     BlockIo,
 }

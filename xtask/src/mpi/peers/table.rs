@@ -201,6 +201,40 @@ pub(super) fn summary(lines: &[Line]) -> String {
     text
 }
 
+/// Each row of pario beside that of its baseline, if one was measured, and the mean over all rows.
+pub(super) fn turns(lines: &[Line]) -> String {
+    let mut text = String::new();
+    for mpi in mpis(lines) {
+        let mut changes = Vec::new();
+        for row in rows(lines) {
+            let times = [Side::Baseline, Side::Pario].map(|side| row.time(mpi, side));
+            let [Some(before), Some(after)] = times else { continue };
+            let change = after.seconds / before.seconds;
+            let block = row.block_io().unwrap_or(f64::NAN);
+            let costs = [before, after].map(|time| time.seconds / block);
+            let (name, directory) = (row.name(), &row.lines[0].directory);
+            let _ = writeln!(
+                text,
+                "  {name:45} {directory:6} {:>10} {:>10} {change:8.2} {:8.2} {:8.2}",
+                milliseconds(Some(before)),
+                milliseconds(Some(after)),
+                costs[0],
+                costs[1]
+            );
+            changes.push(change);
+        }
+        if let Some(mean) = geometric_mean(&changes) {
+            let _ = writeln!(text, "  {}: {mean:.3} times the baseline in the mean", mpi_name(mpi));
+        }
+    }
+    match text.is_empty() {
+        true => text,
+        false => format!(
+            "\nbaseline, pario: milliseconds; pario/baseline; baseline/Block, pario/Block\n{text}"
+        ),
+    }
+}
+
 /// The mean and the worst of some gains.
 fn said(gains: Vec<(Time, String)>) -> Option<String> {
     let mean = geometric_mean(&gains.iter().map(|(gain, _)| gain.seconds).collect::<Vec<f64>>())?;
@@ -233,6 +267,17 @@ mod tests {
         assert_eq!(geometric_mean(&[]), None);
         assert!(near(geometric_mean(&[4.0, 0.25]), 1.0));
         assert!(near(geometric_mean(&[2.0, 8.0]), 4.0));
+    }
+
+    #[test]
+    fn a_baseline_is_compared_with_what_was_measured_in_turn() {
+        assert_eq!(turns(&both()), "");
+        let mut lines = both();
+        lines.push(line("mpich5", Side::Baseline, 8.0));
+        let text = turns(&lines);
+        // 8 s before and 2 s after; Block I/O is 2 s.
+        assert!(text.contains("8000.0     2000.0     0.25     4.00     1.00"), "{text}");
+        assert!(text.contains("MPICH: 0.250 times the baseline"), "{text}");
     }
 
     /// ROMIO 4 s, pario 2 s on MPICH; OMPIO 3 s, pario 1 s on Open MPI; Block I/O 1 s and 3 s.
