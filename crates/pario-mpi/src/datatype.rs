@@ -5,6 +5,8 @@
 //! in the compact form. Bounds always come from the library, since libraries differ in how they pad
 //! structures. The result is kept as an attribute of the type: the second use costs one lookup.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
@@ -23,20 +25,15 @@ mod predefined;
 /// # Errors
 /// `Type` if the handle is null, or of a kind that is not known.
 pub(crate) fn decode(mpi: &'static Mpi, datatype: usize) -> Result<Datatype> {
-    if datatype == mpi.handle(mpi.abi.datatype_null) || datatype == 0 {
-        return Err(Error::new(ErrorClass::Type, "the datatype is MPI_DATATYPE_NULL"));
-    }
-    if let Some(known) = cached(mpi, datatype) {
-        return Ok(known);
-    }
-    let contents = Contents::of(mpi, datatype)?;
-    let decoded = match contents.is_named(mpi) {
-        true => predefined::named(mpi, datatype)?,
-        false => contents.build(mpi, datatype, &mut |inner| decode(mpi, inner))?,
+    let known = |datatype| {
+        not_null(mpi, datatype)?;
+        Ok(cached(mpi, datatype))
     };
-    let decoded = with_bounds(mpi, datatype, decoded)?;
-    keep(mpi, datatype, &contents, &decoded);
-    Ok(decoded)
+    walk(mpi, datatype, known, |datatype, contents, decoded| {
+        let decoded = with_bounds(mpi, datatype, decoded)?;
+        keep(mpi, datatype, contents, &decoded);
+        Ok(decoded)
+    })
 }
 
 /// The form of an MPI datatype whose predefined types are replaced, with bounds that follow from
@@ -49,13 +46,71 @@ pub(crate) fn replaced(
     datatype: usize,
     replace: &dyn Fn(usize) -> Result<Datatype>,
 ) -> Result<Datatype> {
-    if datatype == mpi.handle(mpi.abi.datatype_null) || datatype == 0 {
-        return Err(Error::new(ErrorClass::Type, "the datatype is MPI_DATATYPE_NULL"));
+    // A type that is in another one twice is replaced once.
+    let done: RefCell<HashMap<usize, Datatype>> = RefCell::default();
+    let known = |datatype| {
+        not_null(mpi, datatype)?;
+        if let Some(replaced) = done.borrow().get(&datatype) {
+            return Ok(Some(replaced.clone()));
+        }
+        match is_predefined(mpi, datatype)? {
+            true => replace(datatype).map(Some),
+            false => Ok(None),
+        }
+    };
+    walk(mpi, datatype, known, |datatype, _, replaced| {
+        done.borrow_mut().insert(datatype, replaced.clone());
+        Ok(replaced)
+    })
+}
+
+/// Takes a type apart, down to those that are known, and puts it together again. Programs may nest
+/// types as deep as they like, so the way back is a list and not the stack.
+fn walk(
+    mpi: &'static Mpi,
+    datatype: usize,
+    known: impl Fn(usize) -> Result<Option<Datatype>>,
+    finish: impl Fn(usize, &Contents, Datatype) -> Result<Datatype>,
+) -> Result<Datatype> {
+    if let Some(known) = known(datatype)? {
+        return Ok(known);
     }
-    let contents = Contents::of(mpi, datatype)?;
-    match contents.is_predefined(mpi) {
-        true => replace(datatype),
-        false => contents.build(mpi, datatype, &mut |inner| replaced(mpi, inner, replace)),
+    let mut opened = vec![Opened::new(mpi, datatype)?];
+    loop {
+        let Some(last) = opened.last_mut() else { return Err(invalid("a datatype of nothing")) };
+        if let Some(&inner) = last.contents.types.get(last.inner.len()) {
+            match known(inner)? {
+                Some(known) => last.inner.push(known),
+                None => opened.push(Opened::new(mpi, inner)?),
+            }
+            continue;
+        }
+        let Some(Opened { datatype, contents, inner }) = opened.pop() else { continue };
+        let built = finish(datatype, &contents, contents.combine(datatype, &inner)?)?;
+        match opened.last_mut() {
+            Some(outer) => outer.inner.push(built),
+            None => return Ok(built),
+        }
+    }
+}
+
+/// A type that has been taken apart, and what is known of its parts.
+struct Opened {
+    datatype: usize,
+    contents: Contents,
+    inner: Vec<Datatype>,
+}
+
+impl Opened {
+    fn new(mpi: &'static Mpi, datatype: usize) -> Result<Opened> {
+        Ok(Opened { datatype, contents: Contents::of(mpi, datatype)?, inner: Vec::new() })
+    }
+}
+
+fn not_null(mpi: &Mpi, datatype: usize) -> Result<()> {
+    match datatype == mpi.handle(mpi.abi.datatype_null) || datatype == 0 {
+        true => Err(invalid("the datatype is MPI_DATATYPE_NULL")),
+        false => Ok(()),
     }
 }
 
@@ -79,8 +134,9 @@ fn invalid(text: &str) -> Error {
     Error::new(ErrorClass::Type, text)
 }
 
-/// How a type was made.
+/// How a type was made. It owns references to the types inside.
 struct Contents {
+    mpi: &'static Mpi,
     combiner: i64,
     integers: Vec<i64>,
     addresses: Vec<i64>,
@@ -96,13 +152,14 @@ impl Contents {
         let combiner = sizes.combiner;
         let [integers, addresses, counts, types] = sizes.lens;
         let mut contents = Contents {
+            mpi,
             combiner,
             integers: Vec::new(),
             addresses: Vec::new(),
             counts: Vec::new(),
             types: Vec::new(),
         };
-        if contents.is_named(mpi) {
+        if contents.is_named() {
             return Ok(contents);
         }
         let mut integer_list = vec![0 as c_int; integers];
@@ -179,37 +236,22 @@ impl Contents {
     }
 
     /// Whether it is predefined and has no contents.
-    fn is_named(&self, mpi: &Mpi) -> bool {
-        self.combiner == mpi.abi.combiner_named
+    fn is_named(&self) -> bool {
+        self.combiner == self.mpi.abi.combiner_named
     }
 
-    fn is_predefined(&self, mpi: &Mpi) -> bool {
-        is_predefined_combiner(mpi, self.combiner)
+    fn is_predefined(&self) -> bool {
+        is_predefined_combiner(self.mpi, self.combiner)
     }
 
-    /// The compact form of a type with contents; frees the types that `get_contents` gave.
-    fn build(
-        &self,
-        mpi: &'static Mpi,
-        datatype: usize,
-        decode: &mut dyn FnMut(usize) -> Result<Datatype>,
-    ) -> Result<Datatype> {
-        let inner: Result<Vec<Datatype>> = self.types.iter().map(|&inner| decode(inner)).collect();
-        for &inner in &self.types {
-            if !is_predefined(mpi, inner).unwrap_or(true) {
-                let mut inner = inner;
-                // SAFETY: `get_contents` gave this reference to the caller.
-                unsafe { (mpi.call.Type_free)(&mut inner) };
-            }
-        }
-        self.combine(mpi, datatype, &inner?)
-    }
-
-    fn combine(&self, mpi: &Mpi, datatype: usize, inner: &[Datatype]) -> Result<Datatype> {
+    /// The compact form of a type, from those of the types inside.
+    fn combine(&self, datatype: usize, inner: &[Datatype]) -> Result<Datatype> {
+        let mpi = self.mpi;
         let abi = mpi.abi;
         let mut numbers = Numbers::new(self);
         let old = || inner.first().ok_or_else(|| invalid("a datatype made of nothing"));
         match self.combiner {
+            it if it == abi.combiner_named => predefined::named(mpi, datatype),
             it if it == abi.combiner_dup => Ok(old()?.clone()),
             it if it == abi.combiner_contiguous => Datatype::contiguous(numbers.count()?, old()?),
             it if it == abi.combiner_vector => {
@@ -329,6 +371,18 @@ impl Contents {
         let darray =
             Darray { size: small(size)?, rank: small(rank)?, dimensions: described, order };
         Datatype::darray(&darray, old)
+    }
+}
+
+impl Drop for Contents {
+    fn drop(&mut self) {
+        for &inner in &self.types {
+            if !is_predefined(self.mpi, inner).unwrap_or(true) {
+                let mut inner = inner;
+                // SAFETY: `get_contents` gave this reference to its caller.
+                unsafe { (self.mpi.call.Type_free)(&mut inner) };
+            }
+        }
     }
 }
 
@@ -492,7 +546,7 @@ fn cached(mpi: &'static Mpi, datatype: usize) -> Option<Datatype> {
 }
 
 fn keep(mpi: &'static Mpi, datatype: usize, contents: &Contents, decoded: &Datatype) {
-    if contents.is_predefined(mpi) {
+    if contents.is_predefined() {
         let dense = decoded.pieces() == 1 && i64::try_from(decoded.size()) == Ok(decoded.extent());
         let run_bytes = usize::try_from(decoded.size()).ok().filter(|_| dense);
         let known = Predefined { handle: datatype, decoded: decoded.clone(), run_bytes };

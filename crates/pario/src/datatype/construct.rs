@@ -228,7 +228,7 @@ impl Datatype {
         let external = changes.then(|| build(Form::External));
         let signature = Signature::joined(
             fields.iter().map(|field| field.datatype.signature().repeated(field.block_len)),
-        );
+        )?;
         Ok(Datatype::from_parts(native, external, signature))
     }
 

@@ -27,8 +27,17 @@ use crate::error::{Error, ErrorClass, Result};
 const PERIOD_MAX: usize = 8;
 /// Blocks of a list that a loop has to stand for, if there are others.
 const LOOPED_MIN: usize = 16;
-/// Deepest tree that is accepted from another rank; what constructors build stays far below.
-pub(crate) const DEPTH_MAX: u32 = 200;
+/// Deepest tree that is built without a need: a walk down and the drop of one have to fit on small
+/// stacks. A sequence in a deeper tree takes in the parts of sequences that are its parts. What is
+/// left are sequences between loops; a loop has two turns or more, and with 62 of them on one
+/// another the data would not fit in 63 bits.
+pub(crate) const DEPTH_MAX: u32 = 160;
+/// Deepest tree that is accepted from another rank: loops around one of [`DEPTH_MAX`], and parts.
+pub(super) const WIRE_DEPTH_MAX: u32 = 256;
+/// Parts that a tree which is too deep may have to be made flat.
+pub(super) const FLAT_MAX: usize = 1 << 22;
+/// Parts of such a tree among which repetitions are looked for.
+const FLAT_FOLDED_MAX: usize = 4096;
 
 /// Where the bytes of a stream of data lie.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,6 +104,14 @@ fn overflow() -> Error {
         ErrorClass::Type,
         "the datatype reaches beyond 2^63 bytes; use smaller counts, strides or displacements",
     )
+}
+
+pub(super) fn too_deep() -> Error {
+    let text = format!(
+        "the datatype has more than {DEPTH_MAX} levels and too many parts to be made flat; \
+         build it from fewer levels, with one list of all displacements"
+    );
+    Error::new(ErrorClass::Type, text)
 }
 
 fn signed(value: u64) -> Result<i64> {
@@ -209,6 +226,48 @@ impl Node {
             }
         };
         Ok(Node::Tree(Arc::new(Tree { shape, facts })))
+    }
+
+    /// The same without sequences that are parts of sequences; `budget` parts at most.
+    fn flat(&self, budget: &mut usize) -> Result<Layout> {
+        let Node::Tree(tree) = self else {
+            return Ok(Layout { origin: 0, node: self.clone() });
+        };
+        match &tree.shape {
+            Shape::Loop { count, stride, body } => body.flat(budget)?.repeated(*count, *stride),
+            Shape::Sequence(_) | Shape::List(_) => {
+                let mut parts = Vec::new();
+                self.spread(0, &mut parts, budget)?;
+                // What was folded before, in fewer parts, would cost the square of the levels.
+                let fold = parts.len() <= FLAT_FOLDED_MAX;
+                Layout::join(parts, fold)
+            }
+        }
+    }
+
+    /// Adds the parts of sequences, at an offset, to a list.
+    fn spread(&self, at: i64, parts: &mut Vec<Layout>, budget: &mut usize) -> Result<()> {
+        match self {
+            Node::Tree(tree) => match &tree.shape {
+                Shape::Sequence(inner) => {
+                    let mut spread = inner.iter();
+                    return spread
+                        .try_for_each(|part| part.node.spread(at + part.offset, parts, budget));
+                }
+                Shape::List(list) => {
+                    *budget = budget.checked_sub(list.len()).ok_or_else(too_deep)?;
+                    let blocks = list.blocks_from(0);
+                    let block = |(offset, len)| Layout::block(at + offset, len);
+                    parts.extend(blocks.map(block).collect::<Result<Vec<_>>>()?);
+                    return Ok(());
+                }
+                Shape::Loop { .. } => {}
+            },
+            Node::Block(_) => {}
+        }
+        *budget = budget.checked_sub(1).ok_or_else(too_deep)?;
+        parts.push(self.flat(budget)?.shifted(at)?);
+        Ok(())
     }
 
     fn offset_of(&self, position: u64) -> i64 {
@@ -343,16 +402,20 @@ impl Layout {
 
     /// Several layouts, one after the other in data order.
     pub(crate) fn joined(parts: impl IntoIterator<Item = Layout>) -> Result<Layout> {
+        let joined = Layout::join(parts, true)?;
+        match joined.node.facts().depth > DEPTH_MAX {
+            false => Ok(joined),
+            true => joined.node.flat(&mut FLAT_MAX.clone())?.shifted(joined.origin),
+        }
+    }
+
+    fn join(parts: impl IntoIterator<Item = Layout>, fold: bool) -> Result<Layout> {
         let mut items = Vec::new();
         for part in parts.into_iter().filter(|part| !part.is_empty()) {
             append(&mut items, (part.origin, part.node))?;
         }
-        loop {
-            let before = items.len();
-            items = fold_repetitions(items)?;
-            if items.len() == before {
-                break;
-            }
+        if fold {
+            items = folded(items)?;
         }
         let Some(origin) = items.first().map(|item| item.0) else {
             return Ok(Layout::empty());
@@ -474,6 +537,17 @@ fn merged(first: (i64, &Node), second: &(i64, Node)) -> Result<Option<Node>> {
     }
 }
 
+/// Turns repetitions into loops, and repetitions of those.
+fn folded(mut items: Vec<(i64, Node)>) -> Result<Vec<(i64, Node)>> {
+    loop {
+        let before = items.len();
+        items = fold_repetitions(items)?;
+        if items.len() == before {
+            return Ok(items);
+        }
+    }
+}
+
 /// Turns repetitions among neighbours into loops.
 ///
 /// At each place the group of at most [`PERIOD_MAX`] items is taken whose repetitions cover most
@@ -502,7 +576,7 @@ fn fold_repetitions(items: Vec<(i64, Node)>) -> Result<Vec<(i64, Node)>> {
                     Ok(Layout { origin, node: node.clone() })
                 };
                 let parts = rest[..period].iter().map(part).collect::<Result<Vec<_>>>()?;
-                Layout::joined(parts)?.node
+                Layout::join(parts, true)?.node
             }
         };
         let turns_wide = u64::try_from(turns).map_err(|_| overflow())?;
@@ -655,6 +729,52 @@ mod tests {
         let mut writer = crate::datatype::wire::Writer::default();
         writer.layout(&layout);
         assert_eq!(crate::datatype::wire::Reader::new(&writer.bytes).layout().unwrap(), layout);
+    }
+
+    #[test]
+    fn a_deep_tree_is_made_flat() {
+        let mut deep = Layout::block(0, 2).unwrap();
+        let mut offsets = vec![0, 1];
+        for level in 1..5000 {
+            let at = level * 7 + level * level % 5;
+            deep = Layout::joined([deep, Layout::block(at, 2).unwrap()]).unwrap();
+            offsets.extend([at, at + 1]);
+            assert!(deep.depth() <= DEPTH_MAX);
+        }
+        let found: Vec<i64> = (0..deep.size()).map(|k| deep.offset_of(k)).collect();
+        assert_eq!(found, offsets);
+    }
+
+    /// As many levels as there can be: sequences up to the limit, then loops until data is full.
+    fn deepest(origin: i64) -> Layout {
+        let mut deep = Layout::block(0, 2).unwrap();
+        for level in 1..=i64::from(DEPTH_MAX) {
+            let at = level * 7 + level * level % 5;
+            deep = Layout::joined([deep, Layout::block(at, 2).unwrap()]).unwrap();
+        }
+        let mut stride = 2000;
+        while let Ok(deeper) = deep.repeated(2, stride) {
+            (deep, stride) = (deeper, 2 * stride + 1);
+        }
+        deep.shifted(origin).unwrap()
+    }
+
+    #[test]
+    fn the_deepest_tree_is_walked_on_a_small_stack() {
+        use crate::datatype::{disjoint::disjoint, wire};
+        let test = || {
+            let (one, same, other) = (deepest(0), deepest(0), deepest(3));
+            assert!(one.depth() > DEPTH_MAX + 40, "{} levels", one.depth());
+            assert_eq!(one, same);
+            assert!(!format!("{one:?}").is_empty());
+            disjoint(&one, &other);
+            let part = one.sliced(1..one.size() - 1).unwrap();
+            assert_eq!(part.offset_of(0), 1);
+            let mut writer = wire::Writer::default();
+            writer.layout(&part);
+            assert_eq!(wire::Reader::new(&writer.bytes).layout().unwrap(), part);
+        };
+        std::thread::Builder::new().stack_size(256 << 10).spawn(test).unwrap().join().unwrap();
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! entry. Reading checks everything: a malformed message is an error, never a panic, and never
 //! allocates more than in proportion to its own length.
 
-use super::layout::{DEPTH_MAX, Layout, Node, Shape};
+use super::layout::{Layout, Node, Shape, WIRE_DEPTH_MAX};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::wide;
 
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
     }
 
     fn node(&mut self, depth: u32) -> Result<Node> {
-        if depth > DEPTH_MAX {
+        if depth > WIRE_DEPTH_MAX {
             return Err(malformed());
         }
         match self.unsigned()? {
@@ -216,6 +216,32 @@ mod tests {
             // Whatever it says, it says it without a panic.
             let _ = Reader::new(&bytes).layout();
         }
+    }
+
+    /// On a stack as small as threads have it somewhere.
+    #[test]
+    fn a_message_of_any_depth_is_an_error_or_a_layout() {
+        let test = || {
+            for depth in [100, 5_000, 1_000_000] {
+                let mut writer = Writer::default();
+                writer.signed(0);
+                for _ in 0..depth {
+                    writer.unsigned(SEQUENCE);
+                    writer.unsigned(2);
+                    writer.signed(0);
+                }
+                writer.unsigned(BLOCK);
+                writer.unsigned(1);
+                for level in 0..depth {
+                    writer.signed(3 + level % 2);
+                    writer.unsigned(BLOCK);
+                    writer.unsigned(1);
+                }
+                let read = Reader::new(&writer.bytes).layout();
+                assert_eq!(read.is_ok(), depth <= i64::from(WIRE_DEPTH_MAX));
+            }
+        };
+        std::thread::Builder::new().stack_size(256 << 10).spawn(test).unwrap().join().unwrap();
     }
 
     #[test]
