@@ -16,8 +16,8 @@ pub enum Position {
     At(u64),
     /// At this rank's own file pointer, which then moves on.
     Individual,
-    /// At the file pointer that all ranks share, which then moves on. Collective calls take
-    /// their places in the order of the ranks.
+    /// At the file pointer that all ranks share, which then moves on, by as many etypes of its own
+    /// as the rank moves. Collective calls take their places in the order of the ranks.
     Shared,
 }
 

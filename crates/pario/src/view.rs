@@ -140,8 +140,10 @@ pub(crate) struct CompiledView {
     pub(crate) view: View,
     /// All visible bytes: the filetype repeated as often as offsets fit in 63 bits.
     pub(crate) layout: Layout,
-    /// Bytes of an etype in the file.
+    /// Bytes of data of an etype in the file.
     pub(crate) etype_bytes: u64,
+    /// Extent of an etype in the file, which all ranks have in common.
+    pub(crate) etype_extent: i64,
     /// Bytes of data in one filetype; zero for a view that shows nothing.
     pub(crate) filetype_bytes: u64,
 }
@@ -190,7 +192,8 @@ impl CompiledView {
             }
         }
         let layout = tiled(&filetype.layout, filetype.extent(), view.displacement)?;
-        Ok(CompiledView { view: view.clone(), layout, etype_bytes, filetype_bytes })
+        let etype_extent = etype.extent();
+        Ok(CompiledView { view: view.clone(), layout, etype_bytes, etype_extent, filetype_bytes })
     }
 }
 

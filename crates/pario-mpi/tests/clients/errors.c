@@ -183,7 +183,7 @@ static void arguments_that_differ(const char *path) {
     expect_class("another seek on each rank", MPI_File_seek_shared(file, client_rank, MPI_SEEK_SET),
                  MPI_ERR_NOT_SAME, MPI_ERR_ARG, NONE);
     /* Not said to be erroneous by a class of its own, but no rank may wait for ever. */
-    expect_class("etypes of different sizes",
+    expect_class("etypes of different extents",
                  MPI_File_set_view(file, 0, client_rank == 0 ? MPI_INT : MPI_DOUBLE,
                                    client_rank == 0 ? MPI_INT : MPI_DOUBLE, "native", MPI_INFO_NULL),
                  MPI_ERR_NOT_SAME, MPI_ERR_ARG, MPI_ERR_TYPE);

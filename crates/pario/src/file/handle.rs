@@ -267,7 +267,8 @@ impl Handle {
     ///
     /// # Errors
     /// The same class on all ranks: `Type` if a view breaks a rule of the standard, `NotSame` if
-    /// etypes or representations differ between the ranks.
+    /// extents of the etypes or representations differ between the ranks. Etypes of one extent may
+    /// differ in size: each rank counts its own, also where it moves the shared file pointer.
     pub async fn set_view(&self, view: &View) -> Result<()> {
         self.try_set_view(Ok(view)).await
     }
@@ -301,12 +302,12 @@ impl Handle {
         let own = compiled.as_ref().map_err(Clone::clone).map(|compiled| {
             let representation = compiled.view.representation() == Representation::External32;
             let mut hasher = DefaultHasher::new();
-            (compiled.etype_bytes, representation, common).hash(&mut hasher);
+            (compiled.etype_extent, representation, common).hash(&mut hasher);
             hasher.finish() << 1 | u64::from(changes)
         });
         let values = self.enter(call, "set_view", own).await?;
         let common: Vec<u64> = values.iter().map(|value| value >> 1).collect();
-        same_values(&common, "set_view: size of the etype, or representation")
+        same_values(&common, "set_view: extent of the etype, or representation")
             .map_err(|error| self.explain(error))?;
         {
             let mut state = self.state();
