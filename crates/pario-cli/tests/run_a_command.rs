@@ -45,7 +45,8 @@ impl Installation {
         command.arg("run").args(arguments).env_remove("LD_PRELOAD");
         // What is set for pario is passed on; here that is only what a test sets.
         for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("PARIO_") {
+            let name_text = name.to_string_lossy();
+            if name_text.starts_with("PARIO_") || name_text == "PNETCDF_HINTS" {
                 command.env_remove(name);
             }
         }
@@ -97,6 +98,22 @@ fn a_plain_program_gets_everything_in_its_environment() {
 }
 
 #[test]
+fn pnetcdf_gets_its_driver_and_full_statistics_are_asked_for_by_name() {
+    let installation = Installation::new("pnetcdf");
+    let show = "echo \"$PNETCDF_HINTS $PARIO_STATS\"";
+    let shown = |given: &str, arguments: &[&str]| {
+        let mut command = installation.command(&[arguments, &["--", "sh", "-c", show]].concat());
+        text(&finished(command.env("PNETCDF_HINTS", given)).stdout)
+    };
+    assert_eq!(shown("", &[]), "nc_driver=mpiio \n");
+    assert_eq!(shown("a=1", &["--stats=full"]), "a=1;nc_driver=mpiio full\n");
+    assert_eq!(shown("nc_driver=gio", &["--stats"]), "nc_driver=gio 1\n");
+    let mut off = installation.command(&["--", "sh", "-c", show]);
+    let output = finished(off.env("PARIO_DISABLE", "1"));
+    assert_eq!(text(&output.stdout), " \n", "the driver is pario's affair only");
+}
+
+#[test]
 fn the_command_has_its_own_exit_code_signals_and_arguments() {
     let installation = Installation::new("exit");
     let output = installation.run(&["--", "sh", "-c", "exit 42"]);
@@ -118,14 +135,17 @@ fn launchers_get_their_own_options() {
         text(&output.stdout)
     };
     let hydra = installation.launcher("mpiexec", "HYDRA build details:");
-    let expected = format!("-genv LD_PRELOAD {library} -genv PARIO_STATS 1 -n 4 ./a [] [1] []\n");
+    let pnetcdf = "-genv PNETCDF_HINTS nc_driver=mpiio";
+    let expected =
+        format!("-genv LD_PRELOAD {library} -genv PARIO_STATS 1 {pnetcdf} -n 4 ./a [] [1] []\n");
     assert_eq!(shown(&hydra, &["-n", "4", "./a"]), expected);
     let open_mpi = installation.launcher("mpirun", "mpirun (Open MPI) 5.0.11");
-    let ours = format!("-x LD_PRELOAD={library} -x PARIO_STATS");
+    let ours = format!("-x LD_PRELOAD={library} -x PARIO_STATS -x PNETCDF_HINTS");
     let expected = format!("{ours} -n 1 ./a : {ours} ./b [] [1] []\n");
     assert_eq!(shown(&open_mpi, &["-n", "1", "./a", ":", "./b"]), expected);
     let slurm = installation.launcher("srun", "");
-    let expected = format!("--export=A,LD_PRELOAD,PARIO_STATS ./a [{library}] [1] []\n");
+    let expected =
+        format!("--export=A,LD_PRELOAD,PARIO_STATS,PNETCDF_HINTS ./a [{library}] [1] []\n");
     assert_eq!(shown(&slurm, &["--export=A", "./a"]), expected);
 }
 

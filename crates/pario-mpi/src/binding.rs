@@ -262,6 +262,14 @@ impl Mpi {
         words.collect::<Vec<&str>>().join(" ")
     }
 
+    /// Whether MPI was initialised, also if it has ended since.
+    pub(crate) fn was_initialized(&self) -> bool {
+        let mut initialized = 0;
+        // SAFETY: it may be called at any time.
+        unsafe { (self.call.Initialized)(&mut initialized) };
+        initialized != 0
+    }
+
     /// Whether MPI can be called now.
     pub(crate) fn is_active(&self) -> bool {
         let (mut initialized, mut finalized) = (0, 0);
@@ -314,6 +322,12 @@ fn object_of(address: *mut c_void) -> Option<String> {
     }
     // SAFETY: the loader keeps the name as long as the object is loaded.
     Some(unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned())
+}
+
+/// Whether a function of this crate is in the drop-in library, and not in a program in Rust.
+pub(crate) fn is_in_library(function: *mut c_void) -> bool {
+    let object = object_of(function).unwrap_or_default();
+    object.rsplit('/').next().is_some_and(|name| name.starts_with("libpario_mpi"))
 }
 
 /// The files of all loaded libraries.

@@ -35,6 +35,11 @@ pub(crate) fn tells_count() -> bool {
     *TELLS.get_or_init(|| is_set("PARIO_MPI_COUNT"))
 }
 
+/// Whether statistics of files are wanted (`PARIO_STATS` or `MPICH_MPIIO_STATS`).
+pub(crate) fn wants_statistics() -> bool {
+    ["PARIO_STATS", "MPICH_MPIIO_STATS"].into_iter().any(is_set)
+}
+
 /// What ranks of one node use of each other, the least first. The least that any rank of a
 /// communicator has counts for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -59,8 +59,8 @@ pub use datatype::{
 pub use error::{Error, ErrorClass, Result};
 pub use file::{AccessMode, File, Handle, OpenOptions, Pending, Plan, Split, Status};
 pub use hints::{
-    EffectiveHint, Environment, HintOrigin, HintReport, HintSet, Hints, IgnoredHint, Strategy,
-    Switch,
+    EffectiveHint, Environment, HintOrigin, HintReport, HintSet, Hints, IgnoredHint, Statistics,
+    Strategy, Switch,
 };
 pub use request::Position;
 pub use statistics::{CallStatistics, FileStatistics, ServedCalls, Summary};

@@ -38,10 +38,10 @@ fn one_summary_for_all_ranks_is_printed_on_stderr() {
         "\n              1 write by ",
         ": 8 bytes of 8 bytes (the rule for independent requests)\n",
         " ms storage, each of the slowest rank\n",
-        "\n  hints       pario_statistics=true (environment)\n",
         "\n  ignored     cb_node=3 (program): unknown hint; did you mean cb_nodes?\n",
     ];
     for part in expected {
         assert_eq!(text.matches(part).count(), 1, "{part:?} in\n{text}");
     }
+    assert!(!text.contains("defaults") && !text.contains("pario_statistics"), "{text}");
 }

@@ -21,6 +21,7 @@
 //! | `needs` | what it is left out without: a group of Debian's packages, or `HDF5 1.14` |
 //! | `after` | a program with arguments that runs in the directory and must end well |
 //! | `expect` | a text that must be in the output of `after` |
+//! | `says` | a text that must be on stderr once, whatever the number of ranks |
 //!
 //! All but `ranks` to `calls` is rarely needed. A key may be repeated; the values add up.
 //! A line `TABLE text` that a program prints is shown in the table.
@@ -49,6 +50,7 @@ pub(super) struct Header {
     pub(super) needs: Vec<String>,
     pub(super) after: Vec<Vec<String>>,
     pub(super) expect: Vec<String>,
+    pub(super) says: Vec<String>,
 }
 
 /// Whose MPI-IO serves a run.
@@ -87,6 +89,7 @@ impl Default for Header {
             needs: Vec::new(),
             after: Vec::new(),
             expect: Vec::new(),
+            says: Vec::new(),
         }
     }
 }
@@ -127,6 +130,7 @@ impl Header {
             "needs" => self.needs.push(value.to_owned()),
             "after" => self.after.push(words().collect()),
             "expect" => self.expect.push(value.to_owned()),
+            "says" => self.says.push(value.to_owned()),
             _ => return Err("there is no such key".to_owned()),
         }
         Ok(())

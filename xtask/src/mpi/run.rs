@@ -17,6 +17,7 @@ use super::launch::{self, Finished};
 use super::library::{Mpi, Start};
 use super::report::{self, Outcome, Report};
 use super::setup::Setup;
+use super::shared_memory;
 use super::traces;
 use super::verdict;
 
@@ -27,6 +28,11 @@ const RANKS: u32 = 4;
 /// A client that runs to its end, and the one that does not.
 const WHOLE: &str = "smoke";
 const INTERRUPTED: &str = "interrupted";
+const ALONE: &str = "alone";
+
+/// A launcher and a library of different kinds, whose programs start nevertheless: MPICH 5 refuses
+/// the launchers of Open MPI by itself.
+const STRANGERS: [(&str, &str); 2] = [("mpich5", "openmpi5"), ("openmpi4", "mpich4")];
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +45,8 @@ enum Way {
     Aborted,
     /// All ranks are killed while they write.
     Killed,
+    /// The launcher is that of another MPI.
+    Alone,
 }
 
 impl Way {
@@ -50,6 +58,7 @@ impl Way {
             Way::PassedOn => "run passed on",
             Way::Aborted => "run aborted",
             Way::Killed => "run killed",
+            Way::Alone => "run alone",
         }
     }
 
@@ -57,6 +66,7 @@ impl Way {
         match self {
             Way::Served | Way::PassedOn => WHOLE,
             Way::Aborted | Way::Killed => INTERRUPTED,
+            Way::Alone => ALONE,
         }
     }
 
@@ -74,8 +84,18 @@ pub(super) fn run_all(places: &Places, setup: &Setup, report: &mut Report) -> Re
         for mpi in &setup.mpis {
             let client = Client::read(&source)?;
             let program = client.build(places, setup, mpi)?;
-            report.add(Case { places, setup, mpi, pario: &pario, way, client, program }.run()?);
+            let case =
+                Case { places, setup, mpi, launcher: mpi, pario: &pario, way, client, program };
+            report.add(case.run()?);
         }
+    }
+    let known = |name| setup.mpis.iter().find(|mpi| mpi.name == name);
+    for (launcher, library) in STRANGERS {
+        let (Some(launcher), Some(mpi)) = (known(launcher), known(library)) else { continue };
+        let client = Client::read(&directory.join(ALONE).with_extension("c"))?;
+        let (program, way) = (client.build(places, setup, mpi)?, Way::Alone);
+        let case = Case { places, setup, mpi, launcher, pario: &pario, way, client, program };
+        report.add(case.run()?);
     }
     Ok(())
 }
@@ -84,6 +104,8 @@ struct Case<'a> {
     places: &'a Places,
     setup: &'a Setup,
     mpi: &'a Mpi,
+    /// Whose launcher starts it.
+    launcher: &'a Mpi,
     /// The program `pario`.
     pario: &'a Path,
     way: Way,
@@ -101,9 +123,13 @@ impl Case<'_> {
         let limit = Duration::from_secs(self.client.header.seconds);
         let mut killed = self.way != Way::Killed;
         let output = directory.with_extension("out");
-        let finished = launch::carry_out(self.command(), &directory, limit, &mut |mark| {
+        let mut finished = launch::carry_out(self.command(), &directory, limit, &mut |mark| {
             killed = killed || is_writing(&output) && self.kill_ranks(mark);
         })?;
+        if self.way == Way::Alone {
+            // Open MPI without its own launcher does not remove its files.
+            finished.left_in_memory.retain(|name| !shared_memory::is_of_library(name));
+        }
         let run = (self.way.mode(), RANKS);
         let mut faults = verdict::faults(&self.client.header, run, &finished, &directory);
         faults.extend(self.told_faults(&finished));
@@ -125,11 +151,11 @@ impl Case<'_> {
                 (RANKS / 2, vec![program.clone(), ":".into(), "-n".into(), half, program])
             }
             Way::Killed => (RANKS, vec![program, "endless".into()]),
-            Way::PassedOn | Way::Aborted => (RANKS, vec![program]),
+            Way::PassedOn | Way::Aborted | Way::Alone => (RANKS, vec![program]),
         };
         let patience = self.mpi.needs_patience().then(|| self.setup.patience.clone());
         let preload = patience.into_iter().collect();
-        let launcher = self.mpi.command(&Start { ranks, words, env: Vec::new(), preload });
+        let launcher = self.launcher.command(&Start { ranks, words, env: Vec::new(), preload });
         let mut command = Command::new(self.pario);
         command.args(["run", "--stats", "--"]).arg(launcher.get_program());
         command.args(launcher.get_args()).env("PARIO_MPI_COUNT", "1");
@@ -170,6 +196,8 @@ impl Case<'_> {
                 let told = ["pario-mpi: served", SUMMARY[0]].into_iter().filter(|p| !missing(p));
                 told.map(|part| format!("`{part}` although pario is switched off")).collect()
             }
+            // What the header asks for is enough.
+            Way::Alone => Vec::new(),
             Way::Aborted | Way::Killed => {
                 let served = finished.stdout.contains("ENGINE pario");
                 (!served)
@@ -182,7 +210,7 @@ impl Case<'_> {
 }
 
 /// What the summary of the client's file has in it.
-const SUMMARY: [&str; 8] = [
+const SUMMARY: [&str; 7] = [
     "pario: smoke.dat: 4 ranks on 1 node, ",
     " write_all by ",
     " read_all by ",
@@ -190,7 +218,6 @@ const SUMMARY: [&str; 8] = [
     "\n  between     ",
     "\n  storage     ",
     "\n  time        ",
-    "\n  hints       pario_statistics=true (environment)",
 ];
 
 /// Whether the client says that it has begun to write.

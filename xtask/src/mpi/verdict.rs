@@ -32,6 +32,7 @@ pub(super) fn faults(
     }
     if mode == Mode::Pario {
         faults.extend(header.calls_min.and_then(|min| unserved(&finished.stderr, ranks, min)));
+        faults.extend(said(&finished.stderr, &header.says));
     }
     if finished.strays > 0 && finished.status.is_some() {
         faults.push(format!("{} processes were left behind", finished.strays));
@@ -47,6 +48,13 @@ pub(super) fn memory_faults(finished: &Finished, ends_well: bool) -> Vec<String>
     let left = finished.left_in_memory.iter();
     let left = left.filter(|name| came_to_its_end || !shared_memory::is_of_library(name));
     left.map(|name| format!("left in shared memory: {name}")).collect()
+}
+
+/// What is wrong unless each text is on stderr once.
+pub(super) fn said(stderr: &str, texts: &[String]) -> Vec<String> {
+    let counted = texts.iter().map(|text| (text, stderr.matches(text.as_str()).count()));
+    let wrong = counted.filter(|(_, count)| *count != 1);
+    wrong.map(|(text, count)| format!("`{text}` is said {count} times, not once")).collect()
 }
 
 fn directory_faults(header: &Header, directory: &Path) -> Vec<String> {

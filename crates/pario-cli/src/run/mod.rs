@@ -37,9 +37,10 @@ use variables::Variables;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     /// Print for each file, when it is closed, what was done: calls, strategies, aggregators,
-    /// bytes, times, hints used and ignored
-    #[arg(long)]
-    stats: bool,
+    /// bytes, times, hints given and ignored; --stats=full also shows all hints in effect
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "1", value_parser = ["1", "full"])]
+    stats: Option<String>,
 
     /// The drop-in library [default: libpario_mpi.so beside this program, or in ../lib]
     #[arg(long, value_name = "PATH")]
@@ -59,13 +60,16 @@ Launchers:
   mpirun and mpiexec of MPICH (and its relatives) and of Open MPI, and srun, are given what the
   ranks need by their own options, so that it reaches ranks on other hosts as well. Anything else
   (a program alone, a script, `time mpirun ...`) gets it in its environment. Variables that begin
-  with PARIO_, and ROMIO_HINTS, are passed on in the same way.
+  with PARIO_, ROMIO_HINTS, PNETCDF_HINTS and Cray's MPICH_MPIIO_HINTS and MPICH_MPIIO_STATS are
+  passed on in the same way.
 
 Environment of the ranks:
   LD_PRELOAD       the library, behind what is there already (such as tools that use PMPI)
-  PARIO_STATS=1    as --stats
+  PARIO_STATS=1    as --stats; PARIO_STATS=full as --stats=full
   PARIO_HINTS      hints by file name, as '*.h5:cb_nodes=4:cb_buffer_size=64M,/scratch/*:...'
   PARIO_DISABLE=1  pass all calls on to the MPI library's own MPI-IO
+  PNETCDF_HINTS    gets nc_driver=mpiio unless it names a driver: PnetCDF 1.15 and later make no
+                   MPI-IO calls otherwise
 
 The exit code is that of the command.
 
@@ -83,7 +87,7 @@ Examples:
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     hint::resolve(&arguments.hints)?;
     let library = library::find(arguments.library.as_deref())?;
-    let variables = Variables::new(&library, arguments.stats, &arguments.hints)?;
+    let variables = Variables::new(&library, arguments.stats.as_deref(), &arguments.hints)?;
     let Some(program) = arguments.command.first() else {
         return Err(Failure::Usage("there is no command to run".to_owned()));
     };
@@ -92,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for warning in warnings(program, path.as_deref(), launcher) {
         eprintln!("pario: warning: {warning}");
     }
-    if arguments.stats && variables.is_disabled() {
+    if arguments.stats.is_some() && variables.is_disabled() {
         eprintln!("pario: warning: PARIO_DISABLE is set, so that there are no statistics");
     }
     let prepared = launcher.prepare(&arguments.command, variables);

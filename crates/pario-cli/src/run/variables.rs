@@ -10,6 +10,9 @@ pub(super) const PRELOAD: &str = "LD_PRELOAD";
 const HINTS: &str = "PARIO_HINTS";
 const STATISTICS: &str = "PARIO_STATS";
 const DISABLE: &str = "PARIO_DISABLE";
+const PNETCDF: &str = "PNETCDF_HINTS";
+/// What is passed on beside what begins with `PARIO_`.
+const OTHERS: [&str; 4] = ["ROMIO_HINTS", "MPICH_MPIIO_HINTS", "MPICH_MPIIO_STATS", PNETCDF];
 
 /// What the ranks must find in their environment.
 #[derive(Clone, Debug)]
@@ -28,18 +31,22 @@ impl Variables {
     /// `Usage` if a hint's value cannot be written down.
     pub(super) fn new(
         library: &Path,
-        statistics: bool,
+        statistics: Option<&str>,
         hints: &[(String, String)],
     ) -> Result<Variables, Failure> {
-        let ours = |name: &str| name.starts_with("PARIO_") || name == "ROMIO_HINTS";
+        let ours = |name: &str| name.starts_with("PARIO_") || OTHERS.contains(&name);
         let set = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok()?;
             ours(&name).then_some((name, value))
         });
         let preloaded = std::env::var_os(PRELOAD).unwrap_or_default();
         let mut variables = Variables { library: library.into(), preloaded, others: set.collect() };
-        if statistics {
-            variables.others.insert(STATISTICS.to_owned(), "1".into());
+        if let Some(level) = statistics {
+            variables.others.insert(STATISTICS.to_owned(), level.into());
+        }
+        if !variables.is_disabled() {
+            let given = variables.others.get(PNETCDF).cloned().unwrap_or_default();
+            variables.others.insert(PNETCDF.to_owned(), with_driver(given));
         }
         if !hints.is_empty() {
             let entry = hint_entry(hints)?;
@@ -74,6 +81,21 @@ impl Variables {
     /// Whether calls will be passed on to the MPI library's own MPI-IO.
     pub(super) fn is_disabled(&self) -> bool {
         self.others.get(DISABLE).is_some_and(|value| !value.is_empty() && value != "0")
+    }
+}
+
+/// PnetCDF's hints with the driver that calls MPI-IO, unless they name one. Pairs are separated by
+/// semicolons.
+fn with_driver(hints: OsString) -> OsString {
+    const DRIVER: &str = "nc_driver";
+    let named = hints.as_encoded_bytes().split(|byte| *byte == b';').any(|pair| {
+        let key = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+        key.trim_ascii() == DRIVER.as_bytes()
+    });
+    match (named, hints.is_empty()) {
+        (true, _) => hints,
+        (false, true) => format!("{DRIVER}=mpiio").into(),
+        (false, false) => [hints, format!("{DRIVER}=mpiio").into()].join(OsStr::new(";")),
     }
 }
 
@@ -115,6 +137,20 @@ mod tests {
         ];
         for (preloaded, expected) in cases {
             assert_eq!(Variables::sample(preloaded).preload(), expected);
+        }
+    }
+
+    #[test]
+    fn pnetcdf_is_given_the_driver_that_calls_mpi_io_unless_its_user_chose() {
+        let cases = [
+            ("", "nc_driver=mpiio"),
+            ("nc_num_aggrs_per_node=4", "nc_num_aggrs_per_node=4;nc_driver=mpiio"),
+            ("a=1; nc_driver = gio;b=2", "a=1; nc_driver = gio;b=2"),
+            ("nc_driver=mpiio", "nc_driver=mpiio"),
+            ("not_nc_driver=1", "not_nc_driver=1;nc_driver=mpiio"),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(with_driver(given.into()), expected);
         }
     }
 

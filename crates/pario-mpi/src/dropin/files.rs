@@ -122,7 +122,7 @@ pub(super) fn get(handle: usize) -> Result<Arc<OpenFile>> {
 pub(super) fn print_open() {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
     for open in table.iter().flatten() {
-        let wanted = open.file.hints().value("pario_statistics") == Some("true");
+        let wanted = open.file.hints().value("pario_statistics") != Some("false");
         if wanted && open.file.communicator().rank() == 0 {
             open.file.summary().print();
         }

@@ -8,12 +8,14 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pario::{Datatype, Error, ErrorClass, File, HintSet, Representation, Result, View};
+use pario::{
+    Datatype, EffectiveHint, Error, ErrorClass, File, HintSet, Representation, Result, View,
+};
 
 use super::errors;
 use super::files::{self, FileState, OpenFile};
-use super::put_handle;
 use super::representations::{self, Conversion};
+use super::{OPENED, put_handle, unused};
 use crate::binding::Mpi;
 use crate::comm::{MpiCommunicator, check};
 use crate::datatype;
@@ -98,6 +100,8 @@ pub(super) unsafe fn open(
 ) -> c_int {
     // SAFETY: the program passes room for a file handle, which has 8 bytes in every ABI.
     unsafe { write_to(out, files::null(mpi)) };
+    OPENED.store(true, Ordering::Relaxed);
+    unused::warn_if_alone(mpi);
     // Without a communicator there is nobody to announce an error to.
     let opened = communicator(mpi, comm).and_then(|communicator| {
         // SAFETY: passed on from the caller.
@@ -502,10 +506,12 @@ pub(super) unsafe fn get_info(mpi: &'static Mpi, handle: usize, place: *mut c_vo
         // SAFETY: the strings are valid; the program passes room for an info object.
         unsafe {
             check((mpi.call.Info_create)(&mut info), "MPI_Info_create")?;
-            for hint in &open.file.hints().effective {
+            // A longer value would be an error of the library, which ends the program.
+            let most = usize::try_from(mpi.abi.max_info_val).unwrap_or(0);
+            let fits = |hint: &&EffectiveHint| hint.value.len() < most;
+            for hint in open.file.hints().effective.iter().filter(fits) {
                 let (key, value) = (CString::new(hint.name), CString::new(&*hint.value));
                 if let (Ok(key), Ok(value)) = (key, value) {
-                    // A value that is too long for the library is left out.
                     (mpi.call.Info_set)(info, key.as_ptr(), value.as_ptr());
                 }
             }

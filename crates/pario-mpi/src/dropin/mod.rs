@@ -11,6 +11,7 @@
 //! | `device` | buffers in device memory, which are refused |
 //! | `errors` | error classes, codes, strings and handlers |
 //! | `fortran` | error handlers written in Fortran |
+//! | `unused` | what is said of programs that open no file, or whose ranks are alone |
 //!
 //! Every entry point goes through [`enter`]: it finds the MPI library, counts the call, and lets no
 //! panic out.
@@ -24,17 +25,20 @@ mod manage;
 mod representations;
 mod requests;
 mod transfer;
+mod unused;
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::binding::Mpi;
 use crate::{attribute, environment};
 
 static SERVED: AtomicU64 = AtomicU64::new(0);
+/// Whether the program has tried to open a file.
+static OPENED: AtomicBool = AtomicBool::new(false);
 
 /// What an entry point returns when there is no MPI to say it better: a failure.
 const FAILURE: c_int = 1;

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ pub struct Watched {
     /// What the messages are about.
     subject: String,
     /// A wait is mentioned after this time; never if it is zero.
-    patience: Duration,
+    patience_ms: AtomicU64,
     waits: Mutex<HashMap<Awaited, Wait>>,
 }
 
@@ -68,11 +69,22 @@ impl Watched {
     /// Mentions waits that last `patience`, and what the messages are about; none if that is
     /// zero.
     pub fn new(inner: Arc<dyn Communicator>, subject: String, patience: Duration) -> Watched {
-        Watched { inner, subject, patience, waits: Mutex::default() }
+        Watched {
+            inner,
+            subject,
+            patience_ms: AtomicU64::new(milliseconds(patience)),
+            waits: Mutex::default(),
+        }
+    }
+
+    /// Changes the patience; waits that have begun keep theirs.
+    pub fn set_patience(&self, patience: Duration) {
+        self.patience_ms.store(milliseconds(patience), Ordering::Relaxed);
     }
 
     fn note(&self, awaited: Awaited, waits: bool) {
-        if self.patience.is_zero() {
+        let patience = Duration::from_millis(self.patience_ms.load(Ordering::Relaxed));
+        if patience.is_zero() {
             return;
         }
         let mut noted = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +94,7 @@ impl Watched {
         }
         let wait = noted
             .entry(awaited)
-            .or_insert_with(|| Wait { since: Instant::now(), mentioned_next: self.patience });
+            .or_insert_with(|| Wait { since: Instant::now(), mentioned_next: patience });
         let lasted = wait.since.elapsed();
         if wait.is_due(lasted) {
             let (whom, call, question) = match awaited {
@@ -104,6 +116,10 @@ impl Watched {
             );
         }
     }
+}
+
+fn milliseconds(patience: Duration) -> u64 {
+    u64::try_from(patience.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// How many ranks are named.
@@ -212,6 +228,20 @@ impl Communicator for Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::Solo;
+
+    #[test]
+    fn a_patience_that_is_changed_counts_for_the_next_wait() {
+        let watched = Watched::new(Solo::new(), "a file".to_owned(), Duration::ZERO);
+        let noted = |call| {
+            watched.note(Awaited::Change { call }, true);
+            let waits = watched.waits.lock().unwrap();
+            waits.get(&Awaited::Change { call }).map(|wait| wait.mentioned_next)
+        };
+        assert_eq!(noted(1), None);
+        watched.set_patience(Duration::from_secs(9));
+        assert_eq!(noted(2), Some(Duration::from_secs(9)));
+    }
 
     #[test]
     fn ranks_are_named_up_to_a_number() {

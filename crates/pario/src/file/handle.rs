@@ -14,12 +14,13 @@ use std::time::Duration;
 use super::kept::KeptPlans;
 use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
+use super::reported::{Reported, Visible};
 use crate::comm::collective::{all_gather, all_gather_number, broadcast, reduce};
 use crate::comm::{Communicator, Watched};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::agree::{agree_on, enter};
-use crate::hints::{Environment, HintReport, HintSet, Hints};
+use crate::hints::{Environment, HintReport, HintSet, Hints, Statistics};
 use crate::number::wide;
 use crate::plan::{FileFacts, Memory};
 use crate::statistics::{CallStatistics, FileStatistics, Summary};
@@ -31,8 +32,11 @@ use crate::view::{CompiledView, Representation, View};
 /// [`File`](super::File) has the same calls blocking; most programs use that.
 pub struct Handle {
     pub(super) communicator: Arc<dyn Communicator>,
+    /// The same, as the one whose patience hints may change.
+    watched: Arc<Watched>,
     pub(super) storage: Arc<dyn Storage>,
     pub(super) facts: FileFacts,
+    reported: Reported,
     pub(super) mode: AccessMode,
     path: PathBuf,
     driver: Arc<dyn Driver>,
@@ -153,6 +157,7 @@ impl Handle {
             statistics: self.statistics(),
             of_all_ranks: false,
             hints: self.hints(),
+            full: self.state().hints.statistics == Statistics::Full,
         }
     }
 
@@ -356,7 +361,12 @@ impl Handle {
         if !change.own && !change.common {
             return Ok(());
         }
-        let given = self.state().given.clone().and_later(hints);
+        let given = {
+            let state = self.state();
+            let of_file = |&(key, value): &(&str, &str)| state.report.says_of_file(key, value);
+            let news = hints.iter().filter(|hint| !of_file(hint)).collect();
+            state.given.clone().and_later(&news)
+        };
         let (found, report) = given.resolve(&self.path, &Environment::of_process());
         let agreed = match change.common {
             true => {
@@ -366,8 +376,10 @@ impl Handle {
             }
             false => self.state().hints.clone(),
         };
+        self.watched.set_patience(Duration::from_secs(agreed.collective_wait_s));
+        let of_file = self.reported.keys(&agreed, &self.facts);
         let mut state = self.state();
-        state.report = Arc::new(report.with_agreed(&agreed));
+        state.report = Arc::new(report.with_agreed(&agreed).and_of_file(of_file));
         state.given = given;
         if state.hints != agreed {
             state.hints = agreed;
@@ -480,7 +492,8 @@ impl Handle {
         let call = self.next_call();
         self.wait_for(self.running()).await;
         self.enter(call, "close", Ok(0)).await?;
-        if self.state().hints.statistics {
+        let statistics = self.state().hints.statistics;
+        if statistics != Statistics::Off {
             // A rank that is gone is found, and reported, by what follows.
             let _ = self.print_summary(call).await;
         }
@@ -614,7 +627,8 @@ async fn open_together(
             return Err(error);
         }
     };
-    let facts = gather_facts(comm, &opened, mode).await?;
+    let (facts, reported) = gather_facts(comm, &opened, mode).await?;
+    let report = report.and_of_file(reported.keys(&hints, &facts));
     let counted = match comm.rank() {
         0 => comm.counter_set(start),
         _ => Ok(()),
@@ -623,6 +637,7 @@ async fn open_together(
     let view = CompiledView::new(&View::bytes(), mode.write)?;
     let patience = Duration::from_secs(hints.collective_wait_s);
     let watched = Watched::new(communicator.clone(), path.display().to_string(), patience);
+    let watched = Arc::new(watched);
     let state = State {
         view: Arc::new(view),
         hints: Arc::new(hints),
@@ -637,9 +652,11 @@ async fn open_together(
         last_call: CallStatistics::default(),
     };
     Ok(Handle {
-        communicator: Arc::new(watched),
+        communicator: watched.clone(),
+        watched,
         storage: opened.storage,
         facts,
+        reported,
         mode,
         path: path.to_owned(),
         driver,
@@ -697,7 +714,7 @@ async fn gather_facts(
     communicator: &dyn Communicator,
     opened: &Opened,
     mode: AccessMode,
-) -> Result<FileFacts> {
+) -> Result<(FileFacts, Reported)> {
     let capabilities = opened.storage.capabilities();
     let all = |reaches: &dyn Fn(u32) -> bool| (0..communicator.size()).all(reaches);
     let processes = communicator.process_memory();
@@ -707,6 +724,11 @@ async fn gather_facts(
         _ => Memory::Apart,
     };
     let common = communicator.common_memory().filter(|memory| all(&|rank| memory.reaches(rank)));
+    let nodes: Vec<u32> = (0..communicator.size()).map(|rank| communicator.node(rank)).collect();
+    let mut reported = Reported {
+        visible: Visible::of(&nodes, capabilities.file_system),
+        file_system: capabilities.file_system,
+    };
     let mut writer = Writer::default();
     for fact in [
         common.map_or(0, |memory| wide(memory.window_bytes())),
@@ -716,10 +738,10 @@ async fn gather_facts(
         u64::from(opened.readable),
         u64::from(memory == Memory::Shared),
         u64::from(memory >= Memory::Processes),
+        reported.visible.level(),
     ] {
         writer.unsigned(fact);
     }
-    let nodes: Vec<u32> = (0..communicator.size()).map(|rank| communicator.node(rank)).collect();
     let node_count = nodes.iter().max().map_or(0, |last| last + 1);
     let mut facts = FileFacts {
         nodes,
@@ -745,6 +767,7 @@ async fn gather_facts(
             (false, false) => Memory::Apart,
         };
         facts.memory = facts.memory.min(memory);
+        reported.visible = reported.visible.min(Visible::of_level(reader.unsigned()?));
     }
-    Ok(facts)
+    Ok((facts, reported))
 }

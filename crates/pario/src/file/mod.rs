@@ -7,6 +7,7 @@
 //! | `transfer` | reads and writes, from the call to the executor |
 //! | `planned` | collective calls planned once and run many times |
 //! | `pending` | calls that have been handed over |
+//! | `reported` | what a file reports of itself beside the hints |
 
 use std::io::SeekFrom;
 use std::ops::Deref;
@@ -27,6 +28,7 @@ mod kept;
 mod options;
 mod pending;
 mod planned;
+mod reported;
 mod transfer;
 
 use transfer::Run;

@@ -12,8 +12,6 @@ const GIB: u64 = 1 << 30;
 pub const BUFFER_BYTES: RangeInclusive<u64> = 64..=2 * GIB;
 /// Bounds of the stripe size.
 pub const STRIPE_BYTES: RangeInclusive<u64> = 1..=4 * GIB;
-/// Bounds of the number of devices over which a file is striped.
-pub const STRIPING_FACTOR: RangeInclusive<u32> = 1..=1 << 16;
 /// Bounds of the number of aggregators, in all and per node.
 pub const AGGREGATORS: RangeInclusive<u32> = 1..=1 << 20;
 /// Bounds of the smallest file domain.

@@ -1,4 +1,4 @@
-//! Hints that are a choice between names: [`Strategy`] and [`Switch`].
+//! Hints that are a choice between names: [`Strategy`], [`Switch`] and [`Statistics`].
 //!
 //! Each has one table of names, from which both reading and printing follow.
 
@@ -135,6 +135,59 @@ impl FromStr for Switch {
         let row = Switch::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
         row.map(|&(_, switch)| switch)
             .ok_or_else(|| unusable("not one of automatic, enable, disable".to_owned()))
+    }
+}
+
+/// What the close of a file prints of it.
+///
+/// ```
+/// use pario::Statistics;
+/// assert_eq!("1".parse::<Statistics>()?, Statistics::Summary);
+/// assert_eq!("full".parse::<Statistics>()?, Statistics::Full);
+/// # Ok::<(), pario::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Statistics {
+    /// Nothing.
+    #[default]
+    Off,
+    /// What was done, the hints that somebody gave, and those that were ignored.
+    Summary,
+    /// The same with all hints in effect, also for a file that was only opened and closed.
+    Full,
+}
+
+impl Statistics {
+    /// The names that are read; the first one of a value is the one that is printed. The numbers
+    /// are those of `MPICH_MPIIO_STATS`.
+    const NAMES: [(&str, Statistics); 8] = [
+        ("false", Statistics::Off),
+        ("true", Statistics::Summary),
+        ("full", Statistics::Full),
+        ("0", Statistics::Off),
+        ("1", Statistics::Summary),
+        ("2", Statistics::Full),
+        ("disable", Statistics::Off),
+        ("enable", Statistics::Summary),
+    ];
+}
+
+impl fmt::Display for Statistics {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = Statistics::NAMES.iter().find(|(_, level)| level == self);
+        formatter.pad(named.map_or("unnamed", |(name, _)| name))
+    }
+}
+
+impl FromStr for Statistics {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Statistics> {
+        let wanted = text.trim();
+        let row = Statistics::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        row.map(|&(_, level)| level)
+            .ok_or_else(|| unusable("not one of true, false, full".to_owned()))
     }
 }
 

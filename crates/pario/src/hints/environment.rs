@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | `PARIO_HINTS` | hints by file name, in the syntax of Cray's `MPICH_MPIIO_HINTS` |
 //! | `ROMIO_HINTS` | the path of a hint file: lines of a key and a value; `#` begins a comment |
-//! | `PARIO_STATS` | `1` is short for the hint `pario_statistics` on every file |
+//! | `PARIO_STATS` | `1` or `full`: the hint `pario_statistics` on every file |
+//! | `MPICH_MPIIO_HINTS`, `MPICH_MPIIO_STATS` | the same as Cray's users know them; weaker |
 //!
 //! In `PARIO_HINTS="*.nc:cb_nodes=8:romio_cb_write=enable,/scratch/*:cb_buffer_size=64M"` commas
 //! separate the file names, colons the hints. A name may contain `*` (any characters, also `/`)
@@ -25,6 +26,9 @@ use std::sync::OnceLock;
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
 use super::report::{HintOrigin, IgnoredHint};
+
+const HINTS: &str = "PARIO_HINTS";
+const CRAY_HINTS: &str = "MPICH_MPIIO_HINTS";
 
 /// Limit on `PARIO_HINTS` and on the hint file.
 pub(super) const SOURCE_BYTES_MAX: usize = 64 * 1024;
@@ -49,6 +53,10 @@ pub struct Environment {
     pub hint_file_path: Option<PathBuf>,
     /// The contents of `PARIO_STATS`.
     pub statistics: Option<String>,
+    /// The contents of `MPICH_MPIIO_HINTS`.
+    pub cray_hints: Option<String>,
+    /// The contents of `MPICH_MPIIO_STATS`.
+    pub cray_statistics: Option<String>,
 }
 
 /// Hints from one source, and those of its parts that are none.
@@ -67,24 +75,29 @@ impl Environment {
         }
         let text = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
         Environment {
-            hints: text("PARIO_HINTS"),
+            hints: text(HINTS),
             hint_file_path: std::env::var_os("ROMIO_HINTS").map(PathBuf::from),
             statistics: text("PARIO_STATS"),
+            cray_hints: text(CRAY_HINTS),
+            cray_statistics: text("MPICH_MPIIO_STATS"),
         }
     }
 
-    /// The hints of `PARIO_STATS` and `PARIO_HINTS` for one file, the stronger ones last.
+    /// The hints of the variables for one file, the stronger ones last.
     pub(super) fn hints_for(&self, file_name: &Path) -> Found {
-        let mut found = match &self.hints {
-            None => Found::default(),
-            Some(text) if text.len() > SOURCE_BYTES_MAX => {
-                let reason = format!("longer than {SOURCE_BYTES_MAX} bytes");
-                Found::nothing(from_environment("PARIO_HINTS", "", reason))
+        let mut found = Found::default();
+        let cray = (&self.cray_statistics, CRAY_HINTS, &self.cray_hints);
+        for (statistics, name, hints) in [cray, (&self.statistics, HINTS, &self.hints)] {
+            let statistics = statistics.clone().into_iter();
+            found.hints.extend(statistics.map(|value| ("pario_statistics".to_owned(), value)));
+            match hints {
+                None => {}
+                Some(text) if text.len() > SOURCE_BYTES_MAX => {
+                    let reason = format!("longer than {SOURCE_BYTES_MAX} bytes");
+                    found.ignored.push(from_environment(name, "", reason));
+                }
+                Some(text) => hints_by_name(name, text, file_name, &mut found),
             }
-            Some(text) => hints_by_name(text, file_name),
-        };
-        if let Some(statistics) = &self.statistics {
-            found.hints.insert(0, ("pario_statistics".to_owned(), statistics.clone()));
         }
         found
     }
@@ -136,9 +149,8 @@ fn from_environment(name: &str, value: &str, reason: String) -> IgnoredHint {
     IgnoredHint { name: name.to_owned(), value: value.to_owned(), reason, origin }
 }
 
-/// The parts of `PARIO_HINTS` that apply to a file.
-fn hints_by_name(text: &str, file_name: &Path) -> Found {
-    let mut found = Found::default();
+/// Adds the parts of a variable that apply to a file.
+fn hints_by_name(variable: &str, text: &str, file_name: &Path, found: &mut Found) {
     for entry in split_unquoted(text, ',') {
         let entry = entry.trim();
         if entry.is_empty() {
@@ -147,10 +159,9 @@ fn hints_by_name(text: &str, file_name: &Path) -> Found {
         match Entry::read(entry) {
             Ok(entry) if entry.applies_to(file_name) => found.hints.extend(entry.hints),
             Ok(_) => {}
-            Err(reason) => found.ignored.push(from_environment("PARIO_HINTS", entry, reason)),
+            Err(reason) => found.ignored.push(from_environment(variable, entry, reason)),
         }
     }
-    found
 }
 
 /// A pattern of file names with its hints.
@@ -256,7 +267,8 @@ fn read_limited(path: &Path) -> Result<String, String> {
     }
 }
 
-/// The lines of a hint file: a key, white space, a value.
+/// The lines of a hint file: a key, white space, a value. Of equal keys the first counts, as in
+/// ROMIO.
 fn hint_lines(text: &str) -> Found {
     let mut found = Found::default();
     for line in text.lines() {
@@ -266,6 +278,14 @@ fn hint_lines(text: &str) -> Found {
         }
         let mut words = line.split_whitespace();
         match (words.next(), words.next(), words.next()) {
+            (Some(key), Some(value), None) if found.hints.iter().any(|(known, _)| known == key) => {
+                found.ignored.push(IgnoredHint {
+                    name: key.to_owned(),
+                    value: value.to_owned(),
+                    reason: "an earlier line of the hint file sets it".to_owned(),
+                    origin: HintOrigin::HintFile,
+                });
+            }
             (Some(key), Some(value), None) => found.hints.push((key.to_owned(), value.to_owned())),
             _ => found.ignored.push(IgnoredHint {
                 name: "ROMIO_HINTS".to_owned(),
@@ -284,6 +304,12 @@ mod tests {
 
     fn pairs(found: &Found) -> Vec<(&str, &str)> {
         found.hints.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+    }
+
+    fn by_name(text: &str, file_name: &Path) -> Found {
+        let mut found = Found::default();
+        hints_by_name(HINTS, text, file_name, &mut found);
+        found
     }
 
     /// The obvious way, exponential in the number of stars.
@@ -355,7 +381,7 @@ mod tests {
     #[test]
     fn hints_apply_to_the_whole_name_and_to_its_last_component() {
         let text = "out.nc:cb_nodes=1,/data/*:cb_nodes=2:pario_phases=3,other:cb_nodes=4";
-        let found = hints_by_name(text, Path::new("/data/out.nc"));
+        let found = by_name(text, Path::new("/data/out.nc"));
         assert_eq!(pairs(&found), [("cb_nodes", "1"), ("cb_nodes", "2"), ("pario_phases", "3")]);
         assert_eq!(found.ignored, []);
     }
@@ -363,7 +389,7 @@ mod tests {
     #[test]
     fn a_value_may_contain_separators_between_hashes() {
         let text = "*:cb_config_list=#*:*#:cb_nodes=2,*:io_node_list=#a:1,b:2#";
-        let found = hints_by_name(text, Path::new("x"));
+        let found = by_name(text, Path::new("x"));
         let expected = [("cb_config_list", "*:*"), ("cb_nodes", "2"), ("io_node_list", "a:1,b:2")];
         assert_eq!(pairs(&found), expected);
     }
@@ -371,13 +397,13 @@ mod tests {
     #[test]
     fn a_colon_without_a_key_after_it_separates_nothing() {
         let text = "memory:x:cb_config_list=*:4:cb_nodes=2";
-        let found = hints_by_name(text, Path::new("memory:x"));
+        let found = by_name(text, Path::new("memory:x"));
         assert_eq!(pairs(&found), [("cb_config_list", "*:4"), ("cb_nodes", "2")]);
     }
 
     #[test]
     fn an_entry_without_hints_is_reported() {
-        let found = hints_by_name("cb_nodes=4, ,*:cb_nodes=2,*", Path::new("x"));
+        let found = by_name("cb_nodes=4, ,*:cb_nodes=2,*", Path::new("x"));
         assert_eq!(pairs(&found), [("cb_nodes", "2")]);
         let ignored: Vec<&str> = found.ignored.iter().map(|hint| hint.value.as_str()).collect();
         assert_eq!(ignored, ["cb_nodes=4", "*"]);
@@ -418,14 +444,21 @@ mod tests {
     /// Variables cannot be set in a process with threads, so the test runs itself again.
     #[test]
     fn the_environment_of_the_process_is_read() {
-        let variables =
-            [("PARIO_HINTS", "*:cb_nodes=3"), ("ROMIO_HINTS", "a/path"), ("PARIO_STATS", "1")];
+        let variables = [
+            ("PARIO_HINTS", "*:cb_nodes=3"),
+            ("ROMIO_HINTS", "a/path"),
+            ("PARIO_STATS", "1"),
+            ("MPICH_MPIIO_HINTS", "*:cb_nodes=4"),
+            ("MPICH_MPIIO_STATS", "2"),
+        ];
         let set = |(name, value)| std::env::var_os(name).is_some_and(|met| met == value);
         if variables.into_iter().all(set) {
             let expected = Environment {
                 hints: Some("*:cb_nodes=3".to_owned()),
                 hint_file_path: Some(PathBuf::from("a/path")),
                 statistics: Some("1".to_owned()),
+                cray_hints: Some("*:cb_nodes=4".to_owned()),
+                cray_statistics: Some("2".to_owned()),
             };
             assert_eq!(Environment::of_process(), expected);
             return;

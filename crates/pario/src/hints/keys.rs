@@ -8,16 +8,16 @@ use std::ops::RangeInclusive;
 
 use super::bounds::{
     AGGREGATORS, BUFFER_BYTES, COLLECTIVE_WAIT_S, DOMAIN_MIN_BYTES, LONG_PIECE_BYTES, PHASES,
-    SIEVE_HOLE_BYTES, STRIPE_BYTES, STRIPING_FACTOR,
+    SIEVE_HOLE_BYTES, STRIPE_BYTES,
 };
 use super::parse::{self, Parsed};
-use super::{Hints, Strategy, Switch};
+use super::{Hints, Statistics, Strategy, Switch};
 
 /// What a known name means.
 #[derive(Debug)]
 pub(super) enum Meaning {
-    /// Sets one field or several, each by the name of its key.
-    Sets(&'static [&'static str]),
+    /// Sets what [`settings`] says.
+    Sets,
     /// Has no effect, for this reason.
     Nothing(String),
 }
@@ -25,7 +25,7 @@ pub(super) enum Meaning {
 /// What a name means.
 pub(super) fn meaning(name: &str) -> Meaning {
     if has_effect(name) {
-        return Meaning::Sets(fields(name));
+        return Meaning::Sets;
     }
     if let Some((_, reason)) = IGNORED.iter().find(|(key, _)| *key == name) {
         return Meaning::Nothing((*reason).to_owned());
@@ -42,9 +42,19 @@ pub(super) fn meaning(name: &str) -> Meaning {
 
 /// The keys of the fields that a name sets.
 fn fields(name: &str) -> &'static [&'static str] {
-    let one = USED.iter().find(|(key, _)| *key == name).map(|(key, _)| std::slice::from_ref(key));
-    let several = || SEVERAL.iter().find(|(key, _)| *key == name).map(|(_, keys)| *keys);
-    one.or_else(several).unwrap_or_default()
+    let several = SEVERAL.iter().find(|(key, _)| *key == name).map(|(_, keys)| *keys);
+    let one = || USED.iter().find(|(key, _)| *key == name);
+    several.or_else(|| Some(std::slice::from_ref(&one()?.0))).unwrap_or_default()
+}
+
+/// What a hint sets: the keys of the fields, and a value for each.
+pub(super) fn settings(name: &str, text: &str) -> Vec<(&'static str, String)> {
+    let promises = name == NO_INDEPENDENT && parse::truth(text) == Ok(true);
+    let value = |key: &str| match key == name || name != NO_INDEPENDENT {
+        true => Some(text.to_owned()),
+        false => promises.then(|| Switch::Enable.to_string()),
+    };
+    fields(name).iter().filter_map(|key| Some((*key, value(key)?))).collect()
 }
 
 /// Whether a name sets anything.
@@ -55,7 +65,8 @@ pub(super) fn has_effect(name: &str) -> bool {
 /// Whether a value of a name can be used.
 pub(super) fn is_usable(name: &str, text: &str) -> bool {
     let mut scratch = Hints::default();
-    has_effect(name) && fields(name).iter().all(|key| set(&mut scratch, key, text).is_ok())
+    let settings = settings(name, text);
+    !settings.is_empty() && settings.iter().all(|(key, text)| set(&mut scratch, key, text).is_ok())
 }
 
 /// Whether two names set the same field.
@@ -71,14 +82,14 @@ pub(super) enum Field {
     BytesOrUnset(fn(&mut Hints) -> &mut Option<u64>, RangeInclusive<u64>),
     /// A number; left to pario until one is given.
     Count(fn(&mut Hints) -> &mut Option<u32>, RangeInclusive<u32>),
-    /// A number; 0 leaves it to pario.
-    CountOrUnset(fn(&mut Hints) -> &mut Option<u32>, RangeInclusive<u32>),
     /// A number of seconds.
     Seconds(fn(&mut Hints) -> &mut u64, RangeInclusive<u64>),
     /// True or false.
     Truth(fn(&mut Hints) -> &mut bool),
     /// A [`Switch`].
     Choice(fn(&mut Hints) -> &mut Switch),
+    /// What the close of a file prints.
+    Statistics(fn(&mut Hints) -> &mut Statistics),
     /// A [`Strategy`].
     Strategy(fn(&mut Hints) -> &mut Strategy),
     /// ROMIO's list of aggregators.
@@ -97,16 +108,26 @@ impl Field {
             Field::Count(field, bounds) => {
                 *field(hints) = Some(parse::count(text, bounds.clone())?);
             }
-            Field::CountOrUnset(field, bounds) => {
-                *field(hints) = parse::count_or_unset(text, bounds.clone())?;
-            }
             Field::Seconds(field, bounds) => *field(hints) = parse::seconds(text, bounds.clone())?,
             Field::Truth(field) => *field(hints) = parse::truth(text)?,
             Field::Choice(field) => *field(hints) = text.parse().map_err(chosen)?,
+            Field::Statistics(field) => *field(hints) = text.parse().map_err(chosen)?,
             Field::Strategy(field) => *field(hints) = text.parse().map_err(chosen)?,
             Field::ConfigList(field) => *field(hints) = Some(parse::aggregators_per_node(text)?),
         }
         Ok(())
+    }
+
+    /// The bounds of a number.
+    #[cfg(test)]
+    fn bounds(&self) -> Option<(u64, u64)> {
+        match self {
+            Field::Bytes(_, bounds)
+            | Field::BytesOrUnset(_, bounds)
+            | Field::Seconds(_, bounds) => Some((*bounds.start(), *bounds.end())),
+            Field::Count(_, bounds) => Some(((*bounds.start()).into(), (*bounds.end()).into())),
+            _ => None,
+        }
     }
 
     /// The value as text that [`Field::set`] reads back; `None` while it is left to pario and
@@ -116,11 +137,11 @@ impl Field {
         let hints = &mut hints.clone();
         match self {
             Field::Bytes(field, _) | Field::Seconds(field, _) => Some(field(hints).to_string()),
-            Field::BytesOrUnset(field, _) => Some(field(hints).unwrap_or(0).to_string()),
+            Field::BytesOrUnset(field, _) => field(hints).map(|bytes| bytes.to_string()),
             Field::Count(field, _) => field(hints).map(|count| count.to_string()),
-            Field::CountOrUnset(field, _) => Some(field(hints).unwrap_or(0).to_string()),
             Field::Truth(field) => Some(field(hints).to_string()),
             Field::Choice(field) => Some(field(hints).to_string()),
+            Field::Statistics(field) => Some(field(hints).to_string()),
             Field::Strategy(field) => Some(field(hints).to_string()),
             Field::ConfigList(field) => field(hints).map(parse::config_list),
         }
@@ -141,20 +162,19 @@ pub(super) fn values(hints: &Hints) -> impl Iterator<Item = (&'static str, Strin
 /// The keys that set a field.
 ///
 /// The last row always has a value: a message that was cut short is found out by that.
-static USED: [(&str, Field); 20] = [
+static USED: [(&str, Field); 19] = [
     ("cb_buffer_size", Field::Bytes(|hints| &mut hints.collective_buffer_bytes, BUFFER_BYTES)),
     ("cb_nodes", Field::Count(|hints| &mut hints.aggregators, AGGREGATORS)),
     ("cb_config_list", Field::ConfigList(|hints| &mut hints.aggregators_per_node)),
     ("romio_cb_read", Field::Choice(|hints| &mut hints.collective_read)),
     ("romio_cb_write", Field::Choice(|hints| &mut hints.collective_write)),
-    ("romio_no_indep_rw", Field::Truth(|hints| &mut hints.no_independent)),
+    (NO_INDEPENDENT, Field::Truth(|hints| &mut hints.no_independent)),
     ("romio_min_fdomain_size", Field::Bytes(|hints| &mut hints.domain_min_bytes, DOMAIN_MIN_BYTES)),
     ("ind_rd_buffer_size", Field::Bytes(|hints| &mut hints.sieve_read_buffer_bytes, BUFFER_BYTES)),
     ("ind_wr_buffer_size", Field::Bytes(|hints| &mut hints.sieve_write_buffer_bytes, BUFFER_BYTES)),
     ("romio_ds_read", Field::Choice(|hints| &mut hints.sieve_read)),
     ("romio_ds_write", Field::Choice(|hints| &mut hints.sieve_write)),
     ("striping_unit", Field::BytesOrUnset(|hints| &mut hints.stripe_bytes, STRIPE_BYTES)),
-    ("striping_factor", Field::CountOrUnset(|hints| &mut hints.striping_factor, STRIPING_FACTOR)),
     ("pario_strategy", Field::Strategy(|hints| &mut hints.strategy)),
     ("pario_phases", Field::Count(|hints| &mut hints.phases, PHASES)),
     ("pario_sieve_hole_bytes", Field::Bytes(|hints| &mut hints.sieve_hole_bytes, SIEVE_HOLE_BYTES)),
@@ -167,12 +187,18 @@ static USED: [(&str, Field); 20] = [
         "pario_collective_wait_s",
         Field::Seconds(|hints| &mut hints.collective_wait_s, COLLECTIVE_WAIT_S),
     ),
-    ("pario_statistics", Field::Truth(|hints| &mut hints.statistics)),
+    ("pario_statistics", Field::Statistics(|hints| &mut hints.statistics)),
 ];
 
-/// Keys that stand for several others.
-static SEVERAL: [(&str, &[&str]); 1] =
-    [("collective_buffering", &["romio_cb_read", "romio_cb_write"])];
+/// The promise that all accesses are collective. As with ROMIO, it switches collective buffering
+/// on.
+pub(super) const NO_INDEPENDENT: &str = "romio_no_indep_rw";
+
+/// Keys that set several fields.
+static SEVERAL: [(&str, &[&str]); 2] = [
+    ("collective_buffering", &["romio_cb_read", "romio_cb_write"]),
+    (NO_INDEPENDENT, &[NO_INDEPENDENT, "romio_cb_read", "romio_cb_write"]),
+];
 
 const INFORMATION: &str = "for information only; the file sets it, not the caller";
 const NO_FILE_REALMS: &str = "pario has no persistent file realms";
@@ -182,7 +208,7 @@ const DEVICES: &str = "pario leaves the choice of devices to the file system";
 
 /// Known keys without effect: ROMIO's first, then those that MPI reserves (MPI-4.1, section
 /// 14.2.8).
-static IGNORED: [(&str, &str); 25] = [
+static IGNORED: [(&str, &str); 26] = [
     ("romio_cb_pfr", NO_FILE_REALMS),
     ("romio_cb_fr_type", NO_FILE_REALMS),
     ("romio_cb_fr_types", NO_FILE_REALMS),
@@ -194,6 +220,10 @@ static IGNORED: [(&str, &str); 25] = [
     ("direct_write", PAGE_CACHE),
     ("direct_io", PAGE_CACHE),
     ("start_iodevice", DEVICES),
+    (
+        "striping_factor",
+        "pario leaves striping to the file system; use its tools, as lfs setstripe",
+    ),
     ("romio_visibility_immediate", INFORMATION),
     ("romio_filesystem_type", INFORMATION),
     ("romio_aggregator_list", INFORMATION),
@@ -225,7 +255,7 @@ mod tests {
 
     #[test]
     fn every_name_occurs_once() {
-        let used = USED.iter().map(|(name, _)| *name);
+        let used = USED.iter().map(|(name, _)| *name).filter(|name| *name != NO_INDEPENDENT);
         let others = SEVERAL.iter().map(|(name, _)| *name);
         let ignored = IGNORED.iter().map(|(name, _)| *name);
         let names: Vec<&str> = used.chain(others).chain(ignored).collect();
@@ -248,7 +278,6 @@ mod tests {
             ("romio_ds_read", "disable"),
             ("romio_ds_write", "enable"),
             ("striping_unit", "65536"),
-            ("striping_factor", "4"),
             ("pario_strategy", "sieve"),
             ("pario_phases", "5"),
             ("pario_sieve_hole_bytes", "77"),
@@ -282,6 +311,65 @@ mod tests {
             let mut hints = Hints::default();
             set(&mut hints, name, &value).unwrap();
             assert_eq!(hints, Hints::default());
+        }
+    }
+
+    /// Where the value of each key is used: the field, and a file outside of this module.
+    const READERS: [(&str, &str, &str); 19] = [
+        ("cb_buffer_size", "collective_buffer_bytes", "plan/two_phase.rs"),
+        ("cb_nodes", "aggregators", "plan/two_phase.rs"),
+        ("cb_config_list", "aggregators_per_node", "plan/two_phase.rs"),
+        ("romio_cb_read", "collective_read", "plan/choose.rs"),
+        ("romio_cb_write", "collective_write", "plan/choose.rs"),
+        // It has its effect by the two before it.
+        ("romio_no_indep_rw", "no_independent", "hints/mod.rs"),
+        ("romio_min_fdomain_size", "domain_min_bytes", "plan/two_phase.rs"),
+        ("ind_rd_buffer_size", "sieve_read_buffer_bytes", "plan/independent.rs"),
+        ("ind_wr_buffer_size", "sieve_write_buffer_bytes", "plan/independent.rs"),
+        ("romio_ds_read", "sieve_read", "plan/choose.rs"),
+        ("romio_ds_write", "sieve_write", "plan/choose.rs"),
+        ("striping_unit", "stripe_bytes", "plan/two_phase.rs"),
+        ("pario_strategy", "strategy", "plan/choose.rs"),
+        ("pario_phases", "phases", "plan/phased.rs"),
+        ("pario_sieve_hole_bytes", "sieve_hole_bytes", "plan/choose.rs"),
+        ("pario_long_piece_bytes", "long_piece_bytes", "plan/two_phase.rs"),
+        ("pario_common_windows", "common_windows", "plan/two_phase.rs"),
+        ("pario_collective_wait_s", "collective_wait_s", "file/handle.rs"),
+        ("pario_statistics", "statistics", "file/handle.rs"),
+    ];
+
+    #[test]
+    fn every_hint_that_can_be_in_effect_is_read_somewhere() {
+        let used: Vec<&str> = USED.iter().map(|(name, _)| *name).collect();
+        assert_eq!(READERS.map(|(name, ..)| name).to_vec(), used);
+        for (name, field, file) in READERS {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file);
+            let text = std::fs::read_to_string(path).unwrap();
+            // Tests at the end of the file do not count.
+            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+            let reads = code.contains(&format!("hints.{field}"));
+            assert!(reads, "{name} is reported, and {file} does not read {field}");
+        }
+    }
+
+    #[test]
+    fn every_reported_number_is_within_its_bounds() {
+        let mut cases: Vec<Hints> = vec![Hints::default()];
+        for (name, _) in &USED {
+            for text in ["0", "1", "63", "64", "4294967296", "99999999999999"] {
+                let mut hints = Hints::default();
+                // A refused value leaves the default.
+                let _ = set(&mut hints, name, text);
+                cases.push(hints);
+            }
+        }
+        for hints in cases {
+            for (name, text) in values(&hints) {
+                let row = USED.iter().find(|(key, _)| *key == name).unwrap();
+                let Some((least, most)) = row.1.bounds() else { continue };
+                let number: u64 = text.parse().unwrap();
+                assert!((least..=most).contains(&number), "{name}={text} is reported");
+            }
         }
     }
 }

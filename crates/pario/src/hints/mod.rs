@@ -7,8 +7,8 @@
 //!
 //! Precedence, the strongest first:
 //!
-//! 1. the environment (`PARIO_HINTS`, `PARIO_STATS`): as with Cray's `MPICH_MPIIO_HINTS` it is
-//!    there to tune a program without changing it,
+//! 1. the environment (`PARIO_HINTS`, `PARIO_STATS`, and Cray's `MPICH_MPIIO_HINTS` and
+//!    `MPICH_MPIIO_STATS`): it is there to tune a program without changing it,
 //! 2. the program,
 //! 3. the hint file (`ROMIO_HINTS`): as with ROMIO, a default for programs that say nothing,
 //! 4. the defaults, which are those of ROMIO where it has one.
@@ -31,7 +31,7 @@ mod keys;
 mod parse;
 mod report;
 
-pub use choice::{Strategy, Switch};
+pub use choice::{Statistics, Strategy, Switch};
 pub use environment::Environment;
 pub(crate) use report::printable;
 pub use report::{EffectiveHint, HintOrigin, HintReport, IgnoredHint};
@@ -56,7 +56,8 @@ pub struct Hints {
     pub collective_read: Switch,
     /// Whether collective writes go through aggregators (`romio_cb_write`).
     pub collective_write: Switch,
-    /// The program promises to make no independent reads and writes (`romio_no_indep_rw`).
+    /// The program promises to make no independent reads and writes (`romio_no_indep_rw`); then
+    /// collective reads and writes both go through aggregators.
     pub no_independent: bool,
     /// Smallest file domain of an aggregator (`romio_min_fdomain_size`).
     pub domain_min_bytes: u64,
@@ -71,9 +72,6 @@ pub struct Hints {
     /// Size of a stripe, to which file domains are aligned (`striping_unit`); asked from the
     /// storage unless set.
     pub stripe_bytes: Option<u64>,
-    /// Number of devices over which the file is striped (`striping_factor`); asked from the
-    /// storage unless set.
-    pub striping_factor: Option<u32>,
     /// The way of the bytes (`pario_strategy`).
     pub strategy: Strategy,
     /// Number of phases of a multi-phase exchange (`pario_phases`); chosen by pario unless set.
@@ -91,7 +89,7 @@ pub struct Hints {
     /// (`pario_collective_wait_s`).
     pub collective_wait_s: u64,
     /// Whether the close of a file prints what was done (`pario_statistics`).
-    pub statistics: bool,
+    pub statistics: Statistics,
 }
 
 impl Default for Hints {
@@ -109,14 +107,13 @@ impl Default for Hints {
             sieve_read: Switch::Automatic,
             sieve_write: Switch::Automatic,
             stripe_bytes: None,
-            striping_factor: None,
             strategy: Strategy::Auto,
             phases: None,
             sieve_hole_bytes: 4096,
             long_piece_bytes: None,
             common_windows: Switch::Automatic,
             collective_wait_s: 60,
-            statistics: false,
+            statistics: Statistics::Off,
         }
     }
 }
@@ -271,10 +268,10 @@ impl Resolution {
         self.ignored.extend(found.ignored);
         for (name, value) in found.hints {
             match keys::meaning(&name) {
-                Meaning::Sets(keys) => {
-                    for key in keys {
+                Meaning::Sets => {
+                    for (key, text) in keys::settings(&name, &value) {
                         let (name, value) = (name.clone(), value.clone());
-                        self.set(Accepted { key, name, value, origin });
+                        self.set(Accepted { key, name, value, origin }, &text);
                     }
                 }
                 Meaning::Nothing(reason) => {
@@ -284,8 +281,9 @@ impl Resolution {
         }
     }
 
-    fn set(&mut self, hint: Accepted) {
-        if let Err(reason) = keys::set(&mut self.hints, hint.key, &hint.value) {
+    /// Sets a field to the value that a hint means for it.
+    fn set(&mut self, hint: Accepted, text: &str) {
+        if let Err(reason) = keys::set(&mut self.hints, hint.key, text) {
             return self.ignore(hint, reason);
         }
         let weaker = self.accepted.iter().position(|accepted| accepted.key == hint.key);
@@ -306,7 +304,19 @@ impl Resolution {
         }
     }
 
-    fn finish(self) -> (Hints, HintReport) {
+    /// Ends the promise of no independent accesses where a hint has switched collective buffering
+    /// off again, as ROMIO does.
+    fn end_promise(&mut self) {
+        let buffered = |switch| switch == Switch::Enable;
+        let kept = buffered(self.hints.collective_read) && buffered(self.hints.collective_write);
+        if self.hints.no_independent && !kept {
+            self.hints.no_independent = false;
+            self.accepted.retain(|hint| hint.key != keys::NO_INDEPENDENT);
+        }
+    }
+
+    fn finish(mut self) -> (Hints, HintReport) {
+        self.end_promise();
         let origin_of = |key| {
             let accepted = self.accepted.iter().find(|accepted| accepted.key == key);
             accepted.map_or(HintOrigin::Default, |accepted| accepted.origin)

@@ -42,14 +42,6 @@ pub(super) fn count(text: &str, bounds: RangeInclusive<u32>) -> Parsed<u32> {
     within(number(text, "a number")?, bounds)
 }
 
-/// As [`count`], where 0 means that the value is left to pario.
-pub(super) fn count_or_unset(text: &str, bounds: RangeInclusive<u32>) -> Parsed<Option<u32>> {
-    match count(text, 0..=*bounds.end())? {
-        0 => Ok(None),
-        value => within(value, bounds).map(Some),
-    }
-}
-
 /// A number of seconds.
 pub(super) fn seconds(text: &str, bounds: RangeInclusive<u64>) -> Parsed<u64> {
     within(number(text, "a number of seconds")?, bounds)
@@ -138,7 +130,7 @@ fn outside<T: Display>(bounds: &RangeInclusive<T>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bounds::{BUFFER_BYTES, PHASES, STRIPE_BYTES, STRIPING_FACTOR};
+    use super::super::bounds::{BUFFER_BYTES, PHASES, STRIPE_BYTES};
     use super::*;
 
     #[test]
@@ -186,9 +178,6 @@ mod tests {
     fn zero_leaves_a_stripe_to_pario() {
         assert_eq!(bytes_or_unset("0", STRIPE_BYTES), Ok(None));
         assert_eq!(bytes_or_unset("1M", STRIPE_BYTES), Ok(Some(1 << 20)));
-        assert_eq!(count_or_unset("0", STRIPING_FACTOR), Ok(None));
-        assert_eq!(count_or_unset("8", STRIPING_FACTOR), Ok(Some(8)));
-        assert!(count_or_unset("65537", STRIPING_FACTOR).is_err());
     }
 
     #[test]

@@ -13,11 +13,13 @@ use super::{Hints, keys};
 pub enum HintOrigin {
     /// Nobody gave a value.
     Default,
+    /// The file itself; nobody can set it.
+    File,
     /// The file that `ROMIO_HINTS` names.
     HintFile,
     /// The program, with the open or a later call.
     Program,
-    /// `PARIO_HINTS` or `PARIO_STATS`.
+    /// `PARIO_HINTS`, `PARIO_STATS`, or those of Cray.
     Environment,
 }
 
@@ -25,6 +27,7 @@ impl fmt::Display for HintOrigin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(match self {
             HintOrigin::Default => "default",
+            HintOrigin::File => "file",
             HintOrigin::HintFile => "hint file",
             HintOrigin::Program => "program",
             HintOrigin::Environment => "environment",
@@ -71,7 +74,8 @@ pub struct IgnoredHint {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HintReport {
-    /// The values in effect. A hint whose value is left to pario is not among them.
+    /// The values in effect, and what the file says of itself. A hint whose value is left to pario
+    /// is not among them.
     pub effective: Vec<EffectiveHint>,
     /// The hints without effect, in the order in which they were met.
     pub ignored: Vec<IgnoredHint>,
@@ -91,6 +95,18 @@ impl HintReport {
         });
         self.effective = effective.collect();
         self
+    }
+
+    /// The report with what the file says of itself.
+    pub(crate) fn and_of_file(mut self, keys: Vec<EffectiveHint>) -> HintReport {
+        self.effective.extend(keys);
+        self
+    }
+
+    /// Whether the file itself says this.
+    pub(crate) fn says_of_file(&self, name: &str, value: &str) -> bool {
+        let same = |hint: &&EffectiveHint| hint.name == name && hint.value == value;
+        self.effective.iter().find(same).is_some_and(|hint| hint.origin == HintOrigin::File)
     }
 
     /// The value of a hint in effect.

@@ -89,24 +89,25 @@ fn without_hints_everything_is_default() {
 #[test]
 fn the_environment_overrides_the_program_and_the_program_the_hint_file() {
     let path = std::env::temp_dir().join(format!("pario-precedence-{}", std::process::id()));
-    std::fs::write(&path, "cb_nodes 1\npario_phases 1\nstriping_factor 1\n").unwrap();
+    std::fs::write(&path, "cb_nodes 1\npario_phases 1\nstriping_unit 1\n").unwrap();
     let environment = Environment {
         hints: Some("*:cb_nodes=3".to_owned()),
         hint_file_path: Some(path.clone()),
         statistics: Some("1".to_owned()),
+        ..Environment::default()
     };
     let given = HintSet::new().with("cb_nodes", "2").with("pario_phases", "2");
     let (hints, report) = given.resolve(Path::new("x"), &environment);
     std::fs::remove_file(&path).unwrap();
     assert_eq!(hints.aggregators, Some(3));
     assert_eq!(hints.phases, Some(2));
-    assert_eq!(hints.striping_factor, Some(1));
-    assert!(hints.statistics);
+    assert_eq!(hints.stripe_bytes, Some(1));
+    assert_eq!(hints.statistics, Statistics::Summary);
     let origins = report.effective.iter().filter(|hint| hint.origin != HintOrigin::Default);
     let origins: Vec<_> = origins.map(|hint| (hint.name, hint.origin)).collect();
     let expected = [
         ("cb_nodes", HintOrigin::Environment),
-        ("striping_factor", HintOrigin::HintFile),
+        ("striping_unit", HintOrigin::HintFile),
         ("pario_phases", HintOrigin::Program),
         ("pario_statistics", HintOrigin::Environment),
     ];
@@ -224,6 +225,7 @@ fn garbage_never_panics_and_leaves_every_value_in_its_bounds() {
             hints: Some(garbage.text(40)),
             hint_file_path: None,
             statistics: Some(garbage.text(2)),
+            ..Environment::default()
         };
         let name = garbage.text(4);
         let (hints, report) = given.resolve(Path::new(&name), &environment);
@@ -249,4 +251,53 @@ fn a_garbled_wire_is_refused_or_says_what_it_said() {
             assert_eq!(hints.to_wire(), wire);
         }
     }
+}
+
+#[test]
+fn variables_of_cray_work_and_are_weaker_than_those_of_pario() {
+    let environment = Environment {
+        cray_hints: Some("*.dat:cb_nodes=4:cb_buffer_size=64K,oops".to_owned()),
+        cray_statistics: Some("2".to_owned()),
+        hints: Some("*:cb_nodes=3".to_owned()),
+        ..Environment::default()
+    };
+    let (hints, report) = HintSet::new().resolve(Path::new("run/out.dat"), &environment);
+    assert_eq!((hints.aggregators, hints.collective_buffer_bytes), (Some(3), 64 << 10));
+    assert_eq!(hints.statistics, Statistics::Full);
+    let expected = [
+        ("MPICH_MPIIO_HINTS", "no key=value after the file name"),
+        ("cb_nodes", "overridden by cb_nodes=3 from the environment"),
+    ];
+    assert_eq!(reasons(&report), expected);
+    let one = Environment { statistics: Some("1".to_owned()), ..environment };
+    assert_eq!(HintSet::new().resolve(Path::new("x"), &one).0.statistics, Statistics::Summary);
+}
+
+/// ROMIO takes it as a promise that all accesses are collective, and switches buffering on.
+#[test]
+fn a_program_without_independent_calls_gets_collective_buffering() {
+    let given = HintSet::new().with("romio_no_indep_rw", "true");
+    let (hints, report) = resolve(&given, "");
+    assert_eq!((hints.collective_read, hints.collective_write), (Switch::Enable, Switch::Enable));
+    assert_eq!(report.value("romio_cb_read"), Some("enable"));
+    assert_eq!((report.value("romio_no_indep_rw"), report.ignored.len()), (Some("true"), 0));
+    // A later or stronger hint that switches it off ends the promise, as in ROMIO.
+    let (hints, report) = resolve(&given, "*:romio_cb_write=disable");
+    assert_eq!((hints.collective_read, hints.collective_write), (Switch::Enable, Switch::Disable));
+    assert_eq!(report.value("romio_no_indep_rw"), Some("false"));
+    let reason = "overridden by romio_cb_write=disable from the environment";
+    assert_eq!(reasons(&report), [("romio_no_indep_rw", reason)]);
+    let (hints, report) = resolve(&HintSet::new().with("romio_no_indep_rw", "false"), "");
+    assert_eq!((hints, report.ignored), (Hints::default(), vec![]));
+}
+
+#[test]
+fn of_two_equal_keys_in_a_hint_file_the_first_counts() {
+    let path = std::env::temp_dir().join(format!("pario-first-{}", std::process::id()));
+    std::fs::write(&path, "cb_nodes 1\npario_phases 2\ncb_nodes 3\n").unwrap();
+    let environment = Environment { hint_file_path: Some(path.clone()), ..Environment::default() };
+    let (hints, report) = HintSet::new().resolve(Path::new("x"), &environment);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!((hints.aggregators, hints.phases), (Some(1), Some(2)));
+    assert_eq!(reasons(&report), [("cb_nodes", "an earlier line of the hint file sets it")]);
 }

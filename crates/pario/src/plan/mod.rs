@@ -31,7 +31,7 @@ pub(crate) mod two_phase;
 
 pub(crate) use independent::Independent;
 pub(crate) use phased::Phases;
-pub(crate) use two_phase::Shuffled;
+pub(crate) use two_phase::{Shuffled, may_serve};
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -400,7 +400,22 @@ fn divide(file: Range<u64>, aggregators: &[u32], align: u64, min_bytes: u64) -> 
 /// The ranks that touch storage: as many as the hints say, spread over the nodes; by default one
 /// for each core of their node.
 fn aggregators(planning: &Planning<'_>) -> Vec<u32> {
-    let (file, hints) = (planning.file, planning.hints);
+    chosen(planning.hints, planning.file)
+}
+
+/// All ranks that collective calls may let touch storage for others.
+pub(crate) fn may_serve(hints: &Hints, file: &FileFacts) -> Vec<u32> {
+    let all = || (0..rank_of(file.nodes.len())).collect();
+    let common = file.common_bytes > 0 && hints.common_windows != Switch::Disable;
+    match hints.strategy {
+        Strategy::Gather => vec![0],
+        Strategy::MultiPhase | Strategy::InspectorExecutor => all(),
+        _ if common && servers(hints) == Servers::Anybody => all(),
+        _ => chosen(hints, file),
+    }
+}
+
+fn chosen(hints: &Hints, file: &FileFacts) -> Vec<u32> {
     let ranks = file.nodes.len();
     let per_node = |cores: u32| match (hints.aggregators_per_node, hints.aggregators) {
         (Some(limit), _) => index(limit),

@@ -34,6 +34,8 @@ pub struct Summary {
     /// Whether the statistics are those of all ranks.
     pub(crate) of_all_ranks: bool,
     pub(crate) hints: Arc<HintReport>,
+    /// Whether to show what nobody asked for: defaults, and files without reads and writes.
+    pub(crate) full: bool,
 }
 
 impl Summary {
@@ -60,7 +62,11 @@ impl Summary {
         for hint in &self.hints.effective {
             let value = printable(&hint.value);
             match hint.origin {
-                HintOrigin::Default => defaults.push(format!("{}={value}", hint.name)),
+                HintOrigin::Default | HintOrigin::File => {
+                    defaults.push(format!("{}={value}", hint.name))
+                }
+                // That there are statistics, is seen.
+                _ if hint.name == "pario_statistics" && !self.full => {}
                 origin => given.push(format!("{}={value} ({origin})", hint.name)),
             }
         }
@@ -70,6 +76,9 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.statistics.served.is_empty() && !self.full {
+            return writeln!(formatter, "{}: no reads and no writes", self.title());
+        }
         writeln!(formatter, "{}", self.title())?;
         for line in self.statistics.to_string().lines() {
             let longest = self.of_all_ranks && self.ranks > 1 && line.starts_with("time ");
@@ -78,7 +87,9 @@ impl fmt::Display for Summary {
         }
         let (given, defaults) = self.effective();
         list(formatter, "hints", &given)?;
-        list(formatter, "defaults", &defaults)?;
+        if self.full {
+            list(formatter, "defaults", &defaults)?;
+        }
         for hint in &self.hints.ignored {
             let [name, value, reason] =
                 [&hint.name, &hint.value, &hint.reason].map(|text| printable(text));
@@ -110,6 +121,7 @@ fn list(formatter: &mut fmt::Formatter<'_>, name: &str, items: &[String]) -> fmt
 mod tests {
     use super::*;
     use crate::hints::{Environment, HintSet};
+    use crate::request::Kind;
 
     fn summary() -> Summary {
         let given = HintSet::new().with("cb_nodes", "2").with("cb_node", "\u{1b}[2J");
@@ -122,7 +134,22 @@ mod tests {
             statistics: FileStatistics::default(),
             of_all_ranks: true,
             hints: Arc::new(report),
+            full: true,
         }
+    }
+
+    #[test]
+    fn a_file_that_was_only_opened_takes_one_line_and_defaults_are_shown_on_request() {
+        let short = Summary { full: false, ..summary() };
+        let line = "pario: out\u{fffd}.dat: 4 ranks on 2 nodes, write: no reads and no writes\n";
+        assert_eq!(short.to_string(), line);
+        let straight = Kind::WRITE;
+        let mut used = short.clone();
+        used.statistics.add_straight(straight, 8);
+        let text = used.to_string();
+        assert!(text.contains("\n  calls       1 write by direct"), "{text}");
+        assert!(text.contains("\n  hints       cb_nodes=2 (program)\n"), "{text}");
+        assert!(!text.contains("defaults") && text.contains("\n  ignored "), "{text}");
     }
 
     #[test]

@@ -141,7 +141,12 @@ struct MemoryFile {
 
 impl Storage for MemoryFile {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { range_locks: true, block_bytes: PAGE_BYTES, in_memory: true }
+        Capabilities {
+            range_locks: true,
+            block_bytes: PAGE_BYTES,
+            in_memory: true,
+            file_system: None,
+        }
     }
 
     fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {

@@ -124,12 +124,24 @@ pub struct Capabilities {
     pub block_bytes: u64,
     /// The bytes are in memory and nowhere else: small accesses wait for no device.
     pub in_memory: bool,
+    /// The file system, where it is known.
+    pub file_system: Option<FileSystem>,
+}
+
+/// What is known of a file system, whatever file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    /// A name as mount(8) has it, such as `ext4`.
+    pub name: &'static str,
+    /// Whether other nodes see a write as soon as it has returned; `None` if nobody knows, or if
+    /// there are no other nodes.
+    pub coherent: Option<bool>,
 }
 
 impl Default for Capabilities {
     /// The least that a file can do; a driver sets what it can do beyond that.
     fn default() -> Capabilities {
-        Capabilities { range_locks: false, block_bytes: 4096, in_memory: false }
+        Capabilities { range_locks: false, block_bytes: 4096, in_memory: false, file_system: None }
     }
 }
 

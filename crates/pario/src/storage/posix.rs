@@ -34,6 +34,7 @@ use crate::number::narrow;
 
 #[cfg(feature = "io-uring")]
 mod at_once;
+mod kinds;
 #[cfg(not(feature = "io-uring"))]
 mod at_once {
     //! Without io_uring pieces are read one by one.
@@ -157,6 +158,9 @@ impl PosixFile {
             range_locks: locks.supported(),
             block_bytes: metadata.blksize().max(BLOCK_BYTES_MIN),
             in_memory: is_in_memory(&file),
+            file_system: rustix::fs::fstatfs(&file)
+                .ok()
+                .and_then(|system| kinds::known(system.f_type)),
         };
         Ok(PosixFile { file, mode, capabilities, locks, synced: StickySync::default() })
     }
