@@ -5,7 +5,7 @@
 //! out once, when it is made.
 //!
 //! Messages between ranks of one node go through memory that they share (`node`), all others
-//! through MPI (`messages`). Where there are several nodes, the shared counter is a window of MPI.
+//! through MPI (`messages`). Where there are several nodes, rank 0 keeps the shared counter.
 //!
 //! An error of either is one of all ranks (`failure`), and the end of the communicator.
 
@@ -15,14 +15,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use pario::comm::collective::all_gather;
+use pario::comm::collective::{all_gather, barrier};
 use pario::comm::{
     CommonMemory, GateLine, Message, ProcessMemory, Tag, Task, block_on, is_oversubscribed,
 };
 use pario::{Communicator, Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
-use crate::counter::Counter;
+use crate::counter::{self, Counter};
 use crate::failure::{Failure, of_transport};
 use crate::messages::{EAGER_BYTES, Messages, PIECE_BYTES};
 use crate::node::traffic::Traffic;
@@ -70,8 +70,11 @@ pub struct MpiCommunicator {
     messages: Messages,
     /// Whether there are others.
     by_mpi: Option<ByMpi>,
-    failure: Failure,
+    failure: Arc<Failure>,
 }
+
+/// The number of the last call on a communicator: its end.
+const LAST_CALL: u64 = u64::MAX;
 
 /// An error if an MPI function failed.
 pub(crate) fn check(code: c_int, what: &str) -> Result<()> {
@@ -197,7 +200,7 @@ impl MpiCommunicator {
             traffic: None,
             messages: Messages::new(mpi, comm, number(rank)),
             by_mpi: None,
-            failure: Failure::new(mpi, comm),
+            failure: Arc::new(Failure::new(mpi, comm)),
         })
     }
 
@@ -237,7 +240,13 @@ impl MpiCommunicator {
             // The same on all ranks, and before any message that it concerns.
             duplicate.messages.piece_bytes = piece_bytes.clamp(1, EAGER_BYTES);
         }
-        duplicate.counter = Some(Counter::new(mpi, comm, self.size, node.lines)?);
+        let ranks = counter::Ranks {
+            asked: duplicate.asked(),
+            size: self.size,
+            failure: &duplicate.failure,
+            is_served: node.first_goes_on,
+        };
+        duplicate.counter = Some(Counter::new(&ranks, node.lines)?);
         duplicate.traffic = node.traffic;
         duplicate.nodes = node.numbers;
         let by_mpi = |rank| rank != self.rank && !duplicate.goes_by_node(rank);
@@ -382,11 +391,13 @@ impl Communicator for MpiCommunicator {
     }
 
     fn counter_add(&self, delta: u64) -> Result<u64> {
-        self.counter.as_ref().ok_or_else(no_counter)?.add(delta)
+        let added = self.counter.as_ref().ok_or_else(no_counter)?.add(delta);
+        added.map_err(|error| self.fail(&error))?
     }
 
     fn counter_set(&self, value: u64) -> Result<()> {
-        self.counter.as_ref().ok_or_else(no_counter)?.set(value)
+        let set = self.counter.as_ref().ok_or_else(no_counter)?.set(value);
+        set.map_err(|error| self.fail(&error))
     }
 
     fn gate(&self) -> Option<&[GateLine]> {
@@ -458,6 +469,10 @@ impl Drop for MpiCommunicator {
     fn drop(&mut self) {
         if !self.owned || !self.mpi.is_active() {
             return;
+        }
+        if self.counter.as_ref().is_some_and(Counter::is_at_rank_0) {
+            // Rank 0 answers until nobody asks. After a failure nobody waits for it.
+            let _ = block_on(&*self, barrier(&*self, LAST_CALL));
         }
         if self.failed().is_some() {
             return self.abandon();

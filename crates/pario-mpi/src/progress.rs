@@ -7,6 +7,8 @@
 //! them while there are any; MPICH's hook must not be used then, since it is called with a lock
 //! held.
 //!
+//! What other ranks ask this one for ([`Service`]) is answered in the same ways.
+//!
 //! Either way a rank takes part in its non-blocking collectives while it waits in `MPI_Recv`.
 //! Without that a legal program could wait for ever; where neither can be had
 //! ([`go_on_by_themselves`]), non-blocking collectives must not need partners.
@@ -14,7 +16,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -29,6 +31,39 @@ static TASKS: Mutex<Vec<Task>> = Mutex::new(Vec::new());
 /// Tasks that were added while others were polled.
 static ADDED: Mutex<Vec<Task>> = Mutex::new(Vec::new());
 static HOOKED: AtomicBool = AtomicBool::new(false);
+/// Whether a service has answered since somebody looked.
+static SERVED: AtomicBool = AtomicBool::new(false);
+
+/// Something that others ask this rank for, whatever its program does.
+pub(crate) trait Service: Send + Sync {
+    /// Answers whoever has asked; whether somebody had.
+    fn serve(&self) -> bool;
+}
+
+static SERVICES: Mutex<Vec<Weak<dyn Service>>> = Mutex::new(Vec::new());
+
+/// Offers a service for as long as it lives.
+pub(crate) fn serve(mpi: &Mpi, service: Weak<dyn Service>) {
+    lock(&SERVICES).push(service);
+    hook(mpi);
+}
+
+/// Whether there are services.
+fn has_services() -> bool {
+    let mut services = lock(&SERVICES);
+    services.retain(|service| service.strong_count() > 0);
+    !services.is_empty()
+}
+
+/// Lets all services answer once; whether somebody had asked.
+fn serve_all() -> bool {
+    // MPI is called without the lock.
+    let services: Vec<Arc<dyn Service>> = match lock(&SERVICES).as_slice() {
+        [] => return false,
+        services => services.iter().filter_map(Weak::upgrade).collect(),
+    };
+    services.iter().filter(|service| service.serve()).count() > 0
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -67,9 +102,12 @@ pub(crate) fn spawn(mpi: &Mpi, task: Task) {
     hook(mpi);
 }
 
-/// Polls all tasks once. Does nothing if they are being polled already.
+/// Polls all tasks once, and lets services answer. Does nothing if that is being done already.
 pub(crate) fn poll() {
     let Ok(mut tasks) = TASKS.try_lock() else { return };
+    if serve_all() {
+        SERVED.store(true, Ordering::Relaxed);
+    }
     tasks.append(&mut lock(&ADDED));
     if tasks.is_empty() {
         return;
@@ -116,19 +154,26 @@ fn hook(mpi: &Mpi) {
     }
 }
 
-/// Polls until there are no more tasks, from a thread of pario's.
+/// Polls until there are neither tasks nor services, from a thread of pario's.
 fn poll_until_idle() {
     const PAUSE: Duration = Duration::from_micros(20);
+    /// The same when there are only services, and nobody has asked for so many pauses.
+    const LONG_PAUSE: Duration = Duration::from_millis(1);
+    const QUIET: u32 = 1000;
+    let is_over = || is_idle() && !has_services();
+    let mut quiet = 0u32;
     loop {
         poll();
-        if is_idle() {
+        if is_over() {
             HOOKED.store(false, Ordering::Release);
             // Whoever added a task meanwhile may have seen that a thread is there.
-            if is_idle() || HOOKED.swap(true, Ordering::AcqRel) {
+            if is_over() || HOOKED.swap(true, Ordering::AcqRel) {
                 return;
             }
         }
-        std::thread::sleep(PAUSE);
+        let is_quiet = is_idle() && !SERVED.swap(false, Ordering::Relaxed);
+        quiet = if is_quiet { quiet.saturating_add(1) } else { 0 };
+        std::thread::sleep(if quiet > QUIET { LONG_PAUSE } else { PAUSE });
     }
 }
 
@@ -137,7 +182,7 @@ unsafe extern "C" fn on_mpich_progress(_thing: *mut c_void) -> c_int {
     const NO_PROGRESS: c_int = 0;
     const DONE: c_int = 1;
     wait::poll_inside_mpi();
-    if !is_idle() {
+    if !is_idle() || has_services() {
         return NO_PROGRESS;
     }
     HOOKED.store(false, Ordering::Release);

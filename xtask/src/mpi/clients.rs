@@ -30,6 +30,12 @@ const AT_ONCE: usize = 2;
 /// How often it is shown how far the work is.
 const SHOWN_EVERY: Duration = Duration::from_secs(10);
 
+/// What the table says of a run that was not possible.
+const SKIPPED: &str = "skipped";
+
+/// An MPI library that has not started two ranks by then does not work in an environment.
+const PROBE_LIMIT: Duration = Duration::from_secs(20);
+
 pub(super) struct Client {
     name: String,
     source: PathBuf,
@@ -162,11 +168,17 @@ pub(super) fn run_all(
     println!("seed of the random client programs: {}", arguments.seed());
     let (alone, together): (Vec<&Case>, Vec<&Case>) =
         cases.iter().partition(|case| case.client.header.alone);
+    let mut add = |outcome: Outcome| {
+        if outcome.note == SKIPPED {
+            skipped.push(format!("{} on {}", outcome.program, outcome.mpi));
+        }
+        report.add(outcome);
+    };
     let outcomes = at_once("client programs run", together, |case| bench.run(case))?;
-    outcomes.into_iter().flatten().for_each(|outcome| report.add(outcome));
+    outcomes.into_iter().flatten().for_each(&mut add);
     for (index, case) in alone.iter().enumerate() {
         println!("alone, {} of {}: {}", index + 1, alone.len(), case.client.name);
-        bench.run(case)?.into_iter().for_each(|outcome| report.add(outcome));
+        bench.run(case)?.into_iter().for_each(&mut add);
     }
     Ok(())
 }
@@ -355,8 +367,7 @@ impl Bench<'_> {
         let env = under.env().into_iter().map(|(name, value)| (name, value.into())).collect();
         let words = under.words(vec![program, "probe".into()]);
         let start = Start { ranks: case.ranks, words, env, preload: Vec::new() };
-        let limit = Duration::from_secs(case.client.header.seconds);
-        let finished = launch::launch(case.mpi, &start, &directory, limit)?;
+        let finished = launch::launch(case.mpi, &start, &directory, PROBE_LIMIT)?;
         remove(&directory)?;
         let works = finished.status.is_some_and(|status| status.success());
         if works && finished.stdout.lines().any(|line| line.trim() == "PASS") {
@@ -365,7 +376,7 @@ impl Bench<'_> {
         let (name, mpi) = (&case.client.name, case.mpi.name);
         println!("skipped: {name} with {}: {mpi} itself does not work there", under.text);
         let program = row(case, Mode::Pario);
-        let note = "skipped".to_owned();
+        let note = SKIPPED.to_owned();
         Ok(Some(Outcome { program, mpi, seconds: finished.seconds, faults: Vec::new(), note }))
     }
 
@@ -416,7 +427,7 @@ impl Bench<'_> {
         }
         let note = match skipped.is_empty() {
             true => verdict::note(&finished.stdout),
-            false => "skipped".to_owned(),
+            false => SKIPPED.to_owned(),
         };
         let (program, seconds) = (row(case, mode), finished.seconds);
         Ok(Outcome { program, mpi: mpi.name, seconds, faults, note })

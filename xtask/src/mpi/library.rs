@@ -61,10 +61,10 @@ const AS_ROOT: &[(&str, &str)] =
     &[("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
 
 const OPENMPI_5: &str = "--oversubscribe --mca mpi_yield_when_idle 1 \
-    --mca pml ob1 --mca btl self,sm --mca osc ^ucx";
+    --mca pml ob1 --mca btl self,sm";
 
 const OPENMPI_4: &str = "--oversubscribe --mca mpi_yield_when_idle 1 \
-    --mca pml ob1 --mca btl self,vader --mca osc ^ucx";
+    --mca pml ob1 --mca btl self,vader";
 
 /// MPICH from PyPI, in a virtual environment: with its own ABI and with that of the standard.
 pub(super) fn mpich_5(environment: &Path) -> [Mpi; 2] {

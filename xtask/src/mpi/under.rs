@@ -36,16 +36,9 @@ const ALL: [Under; 8] = [
         env: None,
     },
     Under {
-        name: "own-shm",
-        text: "a /dev/shm of its own",
-        words: &[
-            "unshare",
-            "--mount",
-            "sh",
-            "-c",
-            "mount -t tmpfs none /dev/shm && exec \"$@\"",
-            "sh",
-        ],
+        name: "hostname",
+        text: "a host name of its own, as on a node of its own",
+        words: &["unshare", "--uts", "sh", "-c", "hostname pario-$$ && exec \"$@\"", "sh"],
         env: None,
     },
     Under {

@@ -34,6 +34,9 @@ pub(super) fn faults(
         faults.extend(header.calls_min.and_then(|min| unserved(&finished.stderr, ranks, min)));
         faults.extend(said(&finished.stderr, &header.says));
     }
+    if mode == Mode::Pario && finished.stderr.contains("OSC UCX component") {
+        faults.push("Open MPI made a window, which it complains of".to_owned());
+    }
     if finished.strays > 0 && finished.status.is_some() {
         faults.push(format!("{} processes were left behind", finished.strays));
     }

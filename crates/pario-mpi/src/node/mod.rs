@@ -36,6 +36,7 @@ use traffic::{State, Traffic};
 
 use crate::binding::Mpi;
 use crate::environment::NodeMemory;
+use crate::progress;
 
 /// What ranks tell each other after they have tried to meet. Numbers that are not zero mean yes.
 #[repr(C)]
@@ -70,6 +71,8 @@ pub(crate) struct Node {
     /// Where all ranks are on one node.
     pub(crate) lines: Option<Arc<Segment>>,
     pub(crate) traffic: Option<Arc<Traffic>>,
+    /// Whether rank 0 carries tasks on while its program waits inside MPI.
+    pub(crate) first_goes_on: bool,
     /// Whether ranks of a node could not share memory although they wanted to.
     pub(crate) is_split: bool,
 }
@@ -85,13 +88,16 @@ pub(crate) fn meet(
     let file = (size > 1).then(Segment::file).flatten();
     let mut place = Place::of_this_process(file.as_ref(), wanted(rank));
     place.host = pretended_host.unwrap_or(place.host);
+    place.goes_on = u16::from(progress::go_on_by_themselves(mpi));
     let places = ranks.places(place)?;
+    let first_goes_on = places.first().is_some_and(|first| first.goes_on != 0);
     let wanted = NodeMemory::of_level(places.iter().map(Place::level).min());
     let numbers = nodes(&places);
     let one_node = numbers.iter().all(|&node| node == 0);
     let affinities: Vec<Affinity> = places.iter().map(|place| place.affinity).collect();
     let cores = Affinity::cores_of_nodes(&numbers, &affinities);
-    let mut node = Node { numbers, cores, lines: None, traffic: None, is_split: false };
+    let mut node =
+        Node { numbers, cores, lines: None, traffic: None, first_goes_on, is_split: false };
     if size == 1 || wanted == NodeMemory::None && !one_node {
         return Ok(node);
     }

@@ -25,7 +25,9 @@ pub(crate) struct Place {
     /// Descriptors in that process; below zero if there is none.
     pub(super) segment: i32,
     pub(super) bell: i32,
-    pub(super) memory: u32,
+    pub(super) memory: u16,
+    /// Whether it carries tasks on while its program waits inside MPI; a number that is not zero.
+    pub(crate) goes_on: u16,
     /// The cores that it may use.
     pub(crate) affinity: Affinity,
 }
@@ -41,14 +43,15 @@ impl Place {
             process: i32::try_from(std::process::id()).unwrap_or(0),
             segment: segment.map_or(-1, File::as_raw_fd),
             bell: bell::descriptor(),
-            memory: u32::from(memory.level()),
+            memory: u16::from(memory.level()),
+            goes_on: 0,
             affinity: Affinity::of_this_thread(),
         }
     }
 
     /// How much of its node the rank wants to use: a [`NodeMemory::level`].
     pub(crate) fn level(&self) -> u32 {
-        self.memory
+        self.memory.into()
     }
 }
 

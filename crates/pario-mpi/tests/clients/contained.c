@@ -2,7 +2,7 @@
 /* mpis: all openmpi4 */
 /* pario: yes */
 /* calls: at least 20 */
-/* under: pid ipc user own-shm no-shm read-only-shm no-process-memory no-memfd */
+/* under: pid ipc user hostname no-shm read-only-shm no-process-memory no-memfd */
 /*
  * Each rank in an environment of its own, as in containers: processes have other numbers there,
  * other memory in common, or system calls are refused. Every byte is right, whatever pario finds that it can use; and files that
@@ -96,8 +96,6 @@ int main(int argc, char **argv) {
     if (filter && strcmp(filter, "memfd") == 0) refuse((long[]){SYS_memfd_create, -1});
     if (filter && strcmp(filter, "process-memory") == 0) refuse_process_memory();
     client_start(&argc, &argv);
-    /* Whether MPI itself works here. */
-    if (argc > 1 && strcmp(argv[1], "probe") == 0) return client_end();
     const char *name = scratch("contained.data");
     snprintf(own_name, sizeof own_name, "own.%d", client_rank);
     int own = client_rank > 0 ? open_own(scratch(own_name)) : -1;

@@ -2,6 +2,7 @@
 /* mpis: all */
 /* pario: both */
 /* calls: at least 90 */
+/* under: hostname */
 /*
  * Shared pointers under contention: every record of every rank is in the file exactly once and
  * whole; ordered calls put records in the order of ranks; both move one and the same pointer.
@@ -152,6 +153,21 @@ static void separate_pointers(MPI_File first) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Who keeps the pointer has to answer while its program waits inside MPI. */
+static void others_wait_inside_mpi(MPI_File file) {
+    MPI_Offset position = -1;
+    for (int asking = 0; asking < client_size; asking++) {
+        if (client_rank == asking) {
+            OK(MPI_File_get_position_shared(file, &position));
+            for (int rank = 0; rank < client_size; rank++)
+                if (rank != asking) MPI_Send(&position, 1, MPI_OFFSET, rank, 7, MPI_COMM_WORLD);
+        } else {
+            MPI_Recv(&position, 1, MPI_OFFSET, asking, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+        CHECK_PARIO(position > 0, "the shared pointer is at %lld", (long long)position);
+    }
+}
+
 int main(int argc, char **argv) {
     MPI_File file;
     MPI_Offset start = -1;
@@ -169,6 +185,7 @@ int main(int argc, char **argv) {
     expect_each_once(file, 2 * ROUNDS);
     expect_order(file, start, ROUNDS);
     separate_pointers(file);
+    others_wait_inside_mpi(file);
     OK(MPI_File_close(&file));
     draw_tickets();
     return client_end();

@@ -168,18 +168,25 @@ impl Handle {
         });
         let ordered = kind.collective && position == Position::Shared;
         let mut pointer = None;
-        let place = counted.and_then(|etypes| match position {
-            Position::At(position) => Ok(position),
+        let place = counted.map(|etypes| match position {
+            Position::At(position) => position,
             Position::Individual => {
                 let position = state.pointer;
                 state.pointer = position.saturating_add(etypes);
                 pointer = Some((position, state.pointer));
-                Ok(position)
+                position
             }
-            Position::Shared if ordered => Ok(0),
-            Position::Shared => self.communicator.counter_add(etypes),
+            Position::Shared if ordered => 0,
+            Position::Shared => etypes,
         });
         drop(state);
+        // It may wait for another rank, and tasks that need the state go on meanwhile.
+        let place = match position {
+            Position::Shared if !ordered => {
+                place.and_then(|etypes| self.communicator.counter_add(etypes))
+            }
+            _ => place,
+        };
         Begun { kind, call, view, hints, atomic, blocking, place, pointer, ordered, earlier }
     }
 
