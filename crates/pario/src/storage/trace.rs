@@ -69,7 +69,6 @@ impl Operation {
 
 /// One event of a [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub struct TraceEvent {
     /// What happened.
     pub operation: Operation,
