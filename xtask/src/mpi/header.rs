@@ -15,6 +15,7 @@
 //! | `ends` | `well` (default), or `badly`: ends with an error after it printed `PASS` |
 //! | `alone` | `yes`: nothing else runs at the same time, and MPICH is not slowed by patience |
 //! | `bound` | `no`: ranks are not bound to cores, even if each has one |
+//! | `tidies` | `no`: the MPI library may leave files of its own in shared memory |
 //! | `under` | names of environments, each a run besides the usual one (see `under`) |
 //! | `preload` | names of sources in `preload/`: libraries that come before pario |
 //! | `link` | more words for the compiler |
@@ -44,6 +45,7 @@ pub(super) struct Header {
     pub(super) ends_well: bool,
     pub(super) alone: bool,
     pub(super) bound: bool,
+    pub(super) tidies: bool,
     pub(super) under: Vec<Under>,
     pub(super) preload: Vec<String>,
     pub(super) link: Vec<String>,
@@ -83,6 +85,7 @@ impl Default for Header {
             ends_well: true,
             alone: false,
             bound: true,
+            tidies: true,
             under: Vec::new(),
             preload: Vec::new(),
             link: Vec::new(),
@@ -124,6 +127,7 @@ impl Header {
             "ends" => self.ends_well = either(value, "well", "badly")?,
             "alone" => self.alone = either(value, "yes", "no")?,
             "bound" => self.bound = either(value, "yes", "no")?,
+            "tidies" => self.tidies = either(value, "yes", "no")?,
             "under" => self.under.extend(under::all(value)?),
             "preload" => self.preload.extend(words()),
             "link" => self.link.extend(words()),
@@ -226,6 +230,7 @@ mod tests {
         assert_eq!(header.env, [pair("A", "1"), pair("B", "2=3")]);
         assert_eq!((header.calls_min, header.ends_well), (Some(3), false));
         assert!(header.bound && !Header::parse("/* ranks: 2\n bound: no */").unwrap().bound);
+        assert!(header.tidies && !Header::parse("/* ranks: 2\n tidies: no */").unwrap().tidies);
         let lines = "/* ranks: 4 */\n/* leaves: a b */\n/* after: cat a */\n\nint main;\n";
         let header = Header::parse(lines).unwrap();
         assert_eq!(header.leaves, ["a", "b"]);

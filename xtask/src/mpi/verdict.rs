@@ -41,13 +41,14 @@ pub(super) fn faults(
         faults.push(format!("{} processes were left behind", finished.strays));
     }
     faults.extend(directory_faults(header, directory));
-    faults.extend(memory_faults(finished, header.ends_well));
+    faults.extend(memory_faults(finished, header.ends_well && header.tidies));
     faults
 }
 
-/// Files that a run left in shared memory. After a kill the MPI library cannot remove its own.
-pub(super) fn memory_faults(finished: &Finished, ends_well: bool) -> Vec<String> {
-    let came_to_its_end = ends_well && finished.status.is_some();
+/// Files that a run left in shared memory. After a kill the MPI library cannot remove its own, and
+/// neither can a rank that has dropped its rights.
+pub(super) fn memory_faults(finished: &Finished, tidies: bool) -> Vec<String> {
+    let came_to_its_end = tidies && finished.status.is_some();
     let left = finished.left_in_memory.iter();
     let left = left.filter(|name| came_to_its_end || !shared_memory::is_of_library(name));
     left.map(|name| format!("left in shared memory: {name}")).collect()

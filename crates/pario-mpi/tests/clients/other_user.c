@@ -3,6 +3,7 @@
 /* pario: yes */
 /* calls: unknown */
 /* bound: no */
+/* tidies: no */
 /*
  * One rank drops its rights after MPI_Init, as servers do: from then on the system lets it neither
  * use the memory of the others nor have its own used by them. MPICH's single copies of long
@@ -12,6 +13,8 @@
  * MPICH 5 has barriers in shared memory for ranks that are bound. It makes them after some barriers, and
  * then ends with a segmentation fault where one rank may not open that memory, also without pario; so
  * the ranks are not bound.
+ *
+ * The rank without rights cannot remove what MPICH has put into shared memory.
  *
  * Needs to be root, and is skipped aloud elsewhere.
  */
