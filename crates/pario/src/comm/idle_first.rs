@@ -1,15 +1,15 @@
 //! In which order ranks that wait are woken: those on idle processors first.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// Ranks that wait, by processor; the one whose processor has the least to do comes first, and of
 /// several such the one that comes first in the given order.
 pub(super) struct IdleFirst {
     /// Running ranks of each processor.
-    loads: HashMap<u64, usize>,
+    loads: BTreeMap<u64, usize>,
     /// Waiting ranks of each processor, with their places in the order.
-    queues: HashMap<u64, VecDeque<(usize, u32)>>,
+    queues: BTreeMap<u64, VecDeque<(usize, u32)>>,
 }
 
 impl IdleFirst {
@@ -17,7 +17,7 @@ impl IdleFirst {
         waiting: impl Iterator<Item = (u32, u64)>,
         busy: impl Iterator<Item = u64>,
     ) -> IdleFirst {
-        let (mut loads, mut queues): (HashMap<u64, usize>, HashMap<u64, VecDeque<_>>) =
+        let (mut loads, mut queues): (BTreeMap<u64, usize>, BTreeMap<u64, VecDeque<_>>) =
             Default::default();
         busy.for_each(|processor| *loads.entry(processor).or_default() += 1);
         for (place, (rank, processor)) in waiting.enumerate() {
@@ -30,7 +30,7 @@ impl IdleFirst {
     ///
     /// Cost: a logarithm of the processors for each rank.
     pub(super) fn take(mut self, limit: usize, wakes: impl Fn(u32) -> bool) -> Vec<u32> {
-        let key = |loads: &HashMap<u64, usize>, processor: u64, place: usize| {
+        let key = |loads: &BTreeMap<u64, usize>, processor: u64, place: usize| {
             Reverse((loads.get(&processor).copied().unwrap_or(0), place, processor))
         };
         let mut order: BinaryHeap<_> = self
