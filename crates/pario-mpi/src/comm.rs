@@ -301,7 +301,7 @@ impl MpiCommunicator {
         error
     }
 
-    /// Tells all ranks of an error of the transport that this one has met.
+    /// Notifies all ranks of an error of the transport that this one has met.
     fn fail(&self, error: &Error) -> Error {
         let error = of_transport(self.rank, error.text());
         if !self.failure.meet(&error) {

@@ -299,7 +299,7 @@ impl Server {
 
 impl Service for Server {
     fn serve(&self) -> bool {
-        // Whoever is in the middle of it serves.
+        // Another thread serves at this moment.
         let Ok(mut state) = self.state.try_lock() else { return false };
         let now = Instant::now();
         if state.is_over

@@ -23,7 +23,7 @@ use crate::messages::{StatusRoom, number};
 
 /// The highest tag that every MPI library has. No message has it: it would be of a fourth lane.
 const TAG: c_int = 32767;
-/// Longest text of an error that ranks tell each other.
+/// Longest text of an error in a notice.
 pub(crate) const TEXT_BYTES_MAX: usize = 200;
 /// How often a rank that waits looks for a message that did not come, before it looks for a notice.
 const LOOKS: u32 = 16;

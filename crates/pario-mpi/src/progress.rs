@@ -36,7 +36,7 @@ static SERVED: AtomicBool = AtomicBool::new(false);
 
 /// Something that others ask this rank for, whatever its program does.
 pub(crate) trait Service: Send + Sync {
-    /// Answers whoever has asked; whether somebody had.
+    /// Answers the ranks that have asked; whether one had.
     fn serve(&self) -> bool;
 }
 

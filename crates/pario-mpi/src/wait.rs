@@ -139,7 +139,7 @@ fn preemptions() -> libc::c_long {
 
 /// Polls tasks on behalf of a thread that waits inside MPI, which calls this again and again. If
 /// nothing goes on and ranks share cores, or other programs want them, the thread sleeps for a
-/// moment: whoever it waits for may need its core.
+/// moment: the rank that it waits for may need its core.
 pub(crate) fn poll_inside_mpi() {
     progress::poll();
     if GOT.take() || progress::is_idle() {

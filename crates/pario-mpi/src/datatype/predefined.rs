@@ -202,7 +202,7 @@ fn kind_of(constant: &str) -> Kind {
 }
 
 impl Part {
-    /// A part of so many bytes.
+    /// A part of this size.
     fn datatype(self, size: u64) -> Result<Datatype> {
         match self.element(size) {
             Some(element) => Ok(Datatype::element(element)),

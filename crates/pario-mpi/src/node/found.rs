@@ -24,7 +24,7 @@ pub(super) fn seal(file: &File) -> Option<()> {
     fcntl_add_seals(file, seals()).ok()
 }
 
-/// Memory of so many bytes that the process of a place holds by a descriptor, under a name.
+/// Memory of this length that the process of a place holds by a descriptor, under a name.
 pub(super) fn open(place: &Place, (descriptor, name): (i32, &str), bytes: usize) -> Option<File> {
     if descriptor < 0 {
         return None;

@@ -19,7 +19,7 @@ pub(super) enum Frame {
     Returned(usize),
     /// The bytes at this address cannot be read, and have to be sent.
     Refused(usize),
-    /// So many bytes that were at this address, which follow.
+    /// This number of bytes, which were at this address, follows.
     Content(usize, usize),
 }
 

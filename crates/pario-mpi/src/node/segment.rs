@@ -63,7 +63,7 @@ struct Head {
 const TELLING: u32 = 1;
 const TOLD: u32 = 2;
 
-/// What a rank of the node tells the others. Zeroed memory is one.
+/// What a rank of the node publishes. Zeroed memory is one.
 #[derive(Default)]
 #[repr(C, align(64))]
 struct Member {
@@ -153,7 +153,7 @@ impl Segment {
         unsafe { &*self.mapping.as_ptr().cast::<Head>() }
     }
 
-    /// Tells all ranks of the node that the transport has failed, unless one has.
+    /// Notifies all ranks of the node that the transport has failed, unless one has.
     pub(super) fn tell_failure(&self, rank: u32, text: &str) {
         let (head, text) = (self.head(), short(text));
         let order = Ordering::SeqCst;

@@ -31,7 +31,7 @@ use std::sync::OnceLock;
 
 use crate::number::{narrow, wide};
 
-/// Whether so many ranks of a node are more than its cores: then those that wait must not keep a
+/// Whether a node has more ranks than cores: then those that wait must not keep a
 /// core busy, and it matters how often each has to wait. There is no other definition.
 ///
 /// ```
@@ -98,7 +98,7 @@ fn mask() -> Vec<u64> {
     while words <= WORDS_MAX {
         let mut mask = vec![0u64; words];
         let bytes = words * size_of::<u64>();
-        // SAFETY: the mask has so many bytes, and any bits are words.
+        // SAFETY: the mask is as long as the call is told, and any bits are words.
         let code = unsafe { libc::sched_getaffinity(0, bytes, mask.as_mut_ptr().cast()) };
         if code == 0 {
             return mask;

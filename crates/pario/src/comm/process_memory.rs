@@ -90,7 +90,7 @@ impl ProcessMemory {
         self.permit.iter().for_each(|permit| permit.refuse());
     }
 
-    /// What became of a call that should have moved so many bytes.
+    /// What became of a call that should have moved this number of bytes.
     fn outcome(&self, moved: libc::ssize_t, bytes: usize, rank: u32) -> Result<()> {
         let error = std::io::Error::last_os_error();
         // A buffer that is not there is the program's mistake.

@@ -29,9 +29,9 @@ use super::agree::{most_specific, same_call};
 
 /// Accesses up to this size are sent to every rank.
 const SENT_TO_ALL_BYTES: usize = 1024;
-/// Up to so many ranks, every rank compares all pairs of accesses. With more, each compares its own
-/// with the others' and all learn what came of it: one more all-gather for a new plan is cheaper
-/// than half a million comparisons on each of 1,024 ranks.
+/// Up to this number of ranks, every rank compares all pairs of accesses. With more, each compares
+/// its own with those of others, and all learn the outcome: one more all-gather for a new plan is
+/// cheaper than half a million comparisons on each of 1,024 ranks.
 const COMPARED_BY_ALL_MAX: usize = 64;
 
 /// What the planners look at besides the request.

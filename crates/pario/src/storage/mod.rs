@@ -240,7 +240,7 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if let Some(release) = self.release.take() {
-            // Whoever wants to know releases it.
+            // A caller that wants the outcome releases it.
             let _ = release();
         }
     }

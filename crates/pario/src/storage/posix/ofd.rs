@@ -84,7 +84,7 @@ impl FileLocks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a lock that was taken when locks had been given up so many times.
+    /// Ends a lock that was taken when locks had been given up `given_up` times.
     fn release(&self, ticket: Ticket, given_up: u64) -> Result<()> {
         let mut state = self.hold();
         let free = state.table.remove(ticket);
