@@ -157,7 +157,7 @@ fn hook(mpi: &Mpi) {
 /// Polls until there are neither tasks nor services, from a thread of pario's.
 fn poll_until_idle() {
     const PAUSE: Duration = Duration::from_micros(20);
-    /// The same when there are only services, and nobody has asked for so many pauses.
+    /// The same when there are only services, and nobody has asked for `QUIET` pauses.
     const LONG_PAUSE: Duration = Duration::from_millis(1);
     const QUIET: u32 = 1000;
     let is_over = || is_idle() && !has_services();

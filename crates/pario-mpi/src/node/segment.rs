@@ -3,7 +3,7 @@
 //! The first rank of the node makes it (`memfd`), and only that one changes its length, which is
 //! sealed before others learn of it. They open it through `/proc/PID/fd/N` once it is ready
 //! (`found`): process numbers may mean others there than here, so what is found is proved to be the
-//! segment before it is mapped. Then all tell each other whether that went well, and the
+//! segment before it is mapped. Then all exchange whether that went well, and the
 //! descriptors are closed. Nothing has a name in a file system, and nothing is left behind, however
 //! a rank ends.
 //!
@@ -121,7 +121,7 @@ impl Segment {
     }
 
     /// Gives the memory of this process its length, for `members` ranks on this node of a
-    /// communicator with so many `ranks`, and maps it.
+    /// communicator of `ranks` ranks, and maps it.
     pub(crate) fn make(
         own: &File,
         nonce: u64,
