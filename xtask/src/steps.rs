@@ -85,9 +85,10 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
     let mut steps = vec![
         step("format", cargo("fmt --all -- --check")),
         Step { name: "style", action: Action::Style },
-        step("clippy", cargo("clippy --workspace --all-targets -- -D warnings")),
+        step("clippy", cargo("clippy --workspace --all-targets --all-features -- -D warnings")),
         step("build", cargo("build --workspace --release")),
         step("test", test),
+        step("arrays", cargo("test -p pario --features ndarray --lib --examples array")),
         step("doc", doc),
         Step { name: "bench", action: Action::Bench(bench) },
     ];

@@ -19,7 +19,8 @@ fn main() {
         let file = options.open(&*comm, &path)?;
         let slice = s![row..row + PART, column..column + PART];
         file.set_view(&View::of_slice::<f64>(&[FIELD, FIELD], slice)?)?;
-        file.write_all(0, Source::of_array(&field.slice(s![1..-1, 1..-1]))?)?;
+        let inside = field.slice(s![1..=PART, 1..=PART]);
+        file.write_all(0, Source::of_array(&inside)?)?;
         if comm.rank() == 0 {
             print!("{}", file.last_call());
         }

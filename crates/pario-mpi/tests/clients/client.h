@@ -170,6 +170,18 @@ UNUSED static void remove_first(const char *path) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Pieces of this size in the file belong to the ranks in turn. */
+UNUSED static void interleave(MPI_File file, int piece_bytes) {
+    MPI_Datatype piece, filetype;
+    MPI_Type_contiguous(piece_bytes, MPI_BYTE, &piece);
+    MPI_Type_create_resized(piece, 0, piece_bytes * (MPI_Aint)client_size, &filetype);
+    MPI_Type_commit(&filetype);
+    OK(MPI_File_set_view(file, (MPI_Offset)piece_bytes * client_rank, MPI_BYTE, filetype, "native",
+                         MPI_INFO_NULL));
+    MPI_Type_free(&piece);
+    MPI_Type_free(&filetype);
+}
+
 UNUSED static void client_expect_count(const char *file, int line, const char *what,
                                        MPI_Status *status, MPI_Datatype datatype, int expected) {
     int count = -12345;

@@ -37,17 +37,6 @@ static void check_own(int own) {
     CHECK(pread(own, text, 4, OWN_BYTES - 4) == 4 && memcmp(text, "last", 4) == 0, "its last bytes changed");
 }
 
-static void interleave(MPI_File file, int piece_bytes) {
-    MPI_Datatype piece, filetype;
-    MPI_Type_contiguous(piece_bytes, MPI_BYTE, &piece);
-    MPI_Type_create_resized(piece, 0, piece_bytes * (MPI_Aint)client_size, &filetype);
-    MPI_Type_commit(&filetype);
-    OK(MPI_File_set_view(file, (MPI_Offset)piece_bytes * client_rank, MPI_BYTE, filetype, "native",
-                         MPI_INFO_NULL));
-    MPI_Type_free(&piece);
-    MPI_Type_free(&filetype);
-}
-
 static void expect_on_disk(const char *what, const char *name, int piece_bytes) {
     FILE *file = fopen(name, "rb");
     CHECK(file, "cannot open %s", name);

@@ -40,16 +40,6 @@ static void complete(MPI_Request *request, MPI_Status *status, Completion way) {
     }
 }
 
-static void interleave(MPI_File file) {
-    MPI_Datatype piece, filetype;
-    MPI_Type_contiguous(64, MPI_BYTE, &piece);
-    MPI_Type_create_resized(piece, 0, 64 * (MPI_Aint)client_size, &filetype);
-    MPI_Type_commit(&filetype);
-    OK(MPI_File_set_view(file, 64 * (MPI_Offset)client_rank, MPI_BYTE, filetype, "native", MPI_INFO_NULL));
-    MPI_Type_free(&piece);
-    MPI_Type_free(&filetype);
-}
-
 static void expect_block(const char *what, MPI_File file, char expected) {
     char back[BLOCK];
     MPI_Status status;
@@ -184,8 +174,8 @@ int main(int argc, char **argv) {
                      MPI_INFO_NULL, &second));
     many_outstanding(file);
     MPI_Barrier(MPI_COMM_WORLD);
-    interleave(file);
-    interleave(second);
+    interleave(file, 64);
+    interleave(second, 64);
     if (!independent_only)
         for (int way = WAIT; way < WAYS; way++) waits_first(file, (Completion)way);
     if (!independent_only) reads_first(file);

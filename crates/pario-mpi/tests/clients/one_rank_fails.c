@@ -47,16 +47,6 @@ static MPI_File open_file(int amode) {
     return file;
 }
 
-static void interleave(MPI_File file) {
-    MPI_Datatype piece, filetype;
-    MPI_Type_contiguous(PIECE, MPI_BYTE, &piece);
-    MPI_Type_create_resized(piece, 0, PIECE * (MPI_Aint)client_size, &filetype);
-    MPI_Type_commit(&filetype);
-    OK(MPI_File_set_view(file, PIECE * client_rank, MPI_BYTE, filetype, "native", MPI_INFO_NULL));
-    MPI_Type_free(&piece);
-    MPI_Type_free(&filetype);
-}
-
 static int any(int mine) {
     int all = 0;
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
@@ -187,7 +177,7 @@ static void split_and_ordered(MPI_File file) {
     arm_on(client_size - 1, FAIL_WRITE, 1, ENOSPC);
     code = MPI_File_write_ordered(file, values, BLOCK, MPI_BYTE, &status);
     expect_agreed("write_ordered", code, MPI_ERR_NO_SPACE);
-    interleave(file);
+    interleave(file, PIECE);
     expect_usable("after a failed ordered write", file);
 }
 
@@ -229,7 +219,7 @@ int main(int argc, char **argv) {
     memset(values, 65 + client_rank, sizeof values);
     remove_first(scratch("one_rank_fails.data"));
     MPI_File file = open_file(MPI_MODE_RDWR | MPI_MODE_CREATE);
-    interleave(file);
+    interleave(file, PIECE);
     expect_usable("at the start", file);
     collective_writes(file);
     collective_reads(file);

@@ -26,16 +26,6 @@ enum { BLOCK = 600000, PIECE = 1000, NOBODY = 65534 };
 
 static unsigned char values[BLOCK], back[BLOCK];
 
-static void interleave(MPI_File file) {
-    MPI_Datatype piece, filetype;
-    MPI_Type_contiguous(PIECE, MPI_BYTE, &piece);
-    MPI_Type_create_resized(piece, 0, PIECE * (MPI_Aint)client_size, &filetype);
-    MPI_Type_commit(&filetype);
-    OK(MPI_File_set_view(file, PIECE * client_rank, MPI_BYTE, filetype, "native", MPI_INFO_NULL));
-    MPI_Type_free(&piece);
-    MPI_Type_free(&filetype);
-}
-
 static void expect_on_disk(const char *name) {
     FILE *file = fopen(name, "rb");
     CHECK(file, "cannot open %s", name);
@@ -83,7 +73,7 @@ static void one_file(const char *strategy) {
     MPI_Info_free(&info);
     class = agreed("open", code);
     if (class != MPI_SUCCESS) return;
-    interleave(file);
+    interleave(file, PIECE);
     class = agreed(strategy, MPI_File_write_at_all(file, 0, values, BLOCK, MPI_BYTE, &status));
     if (class == MPI_SUCCESS) {
         EXPECT_COUNT(strategy, &status, MPI_BYTE, BLOCK);

@@ -60,6 +60,15 @@ type All = BTreeMap<(usize, Side), BTreeMap<Key, Figures>>;
 /// The sides that runs are for, in turn.
 const TURNS: [Side; 3] = [Side::Own, Side::Pario, Side::Baseline];
 
+/// The order of a repeat. It alternates: what runs second finds the machine warm.
+fn turns(repeat: usize) -> [Side; 3] {
+    let mut turns = TURNS;
+    if repeat % 2 == 1 {
+        turns.reverse();
+    }
+    turns
+}
+
 impl<'a> Bench<'a> {
     pub(super) fn new(
         places: &Places,
@@ -121,9 +130,9 @@ impl<'a> Bench<'a> {
     fn measure(&self, batch: &[Job], place: &Place) -> Result<All, String> {
         let mut all = All::new();
         let mut is_long = BTreeMap::new();
-        for _ in 0..self.repeat {
+        for repeat in 0..self.repeat {
             for mpi in 0..self.mpis.len() {
-                for turn in TURNS {
+                for turn in turns(repeat) {
                     let side = (mpi, turn);
                     let is_there = turn == Side::Own || self.library_of(turn).is_some();
                     if is_long.get(&side) == Some(&true) || !is_there {
