@@ -13,6 +13,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod bench;
+mod explain;
 mod failure;
 mod hint;
 mod run;
@@ -33,18 +34,21 @@ Examples:
                          serve the MPI-IO of a program, and tell what was done
   pario bench            compare all strategies with Block I/O, in one to two minutes
   pario bench --quick    the same in a few seconds, with little data
+  pario explain paper    the model of paper 001: when collective I/O pays
   pario help bench       all options";
 
 #[derive(Subcommand)]
 enum Command {
     Run(run::Arguments),
     Bench(bench::Arguments),
+    Explain(explain::Arguments),
 }
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
     }
 }
 

@@ -166,6 +166,8 @@ fn arguments_that_make_no_sense_are_refused_with_code_2() {
         ("bench --hint cb_node=3", "did you mean cb_nodes?"),
         ("bench --hint pario_strategy=list", "use --strategies list"),
         ("bench --fast", "--fast"),
+        ("explain", "paper"),
+        ("explain papers", "paper"),
         ("", "Usage"),
     ];
     for (arguments, reason) in cases {
@@ -175,6 +177,28 @@ fn arguments_that_make_no_sense_are_refused_with_code_2() {
         assert!(message.contains(reason), "{arguments}: {message}");
         assert_eq!(text(&output.stdout), "", "{arguments}");
     }
+}
+
+#[test]
+fn the_tables_of_paper_001_are_printed_and_its_figure_is_drawn() {
+    let directory = Directory::new("explain");
+    let picture = directory.0.join("figure.svg");
+    let output = pario(&format!("explain paper --svg {}", picture.display()));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    for word in ["Table V:", "Table VI:", "Figure 11:", "wins, as measured", "figure.svg"] {
+        assert!(stdout.contains(word), "{word}: {stdout}");
+    }
+    assert!(std::fs::read_to_string(&picture).unwrap().contains("benefit on HDD"));
+    let output = pario("explain paper --json");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = document["tables"].as_array().unwrap();
+    assert_eq!((rows.len(), document["figure_11"].as_array().unwrap().len()), (12, 9));
+    assert!(rows.iter().all(|row| row["winner"] == row["measured_winner"]), "{document}");
+    let output = pario("explain paper --svg /does/not/exist.svg");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("/does/not/exist.svg"), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "");
 }
 
 #[test]

@@ -17,7 +17,7 @@
 //! | 5 | [`storage`] | bytes on a device |
 //!
 //! [`datatype`] and [`comm`] support steps 1 to 4; [`hints`], [`error`] and [`statistics`] serve
-//! all.
+//! all. [`model`] predicts times.
 //!
 //! ```
 //! use pario::{Datatype, File, Position, Threads, View};
@@ -44,6 +44,7 @@ pub mod error;
 mod exchange;
 pub mod file;
 pub mod hints;
+pub mod model;
 mod number;
 mod plan;
 mod request;

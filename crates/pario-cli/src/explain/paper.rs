@@ -1,0 +1,229 @@
+//! The results of paper 001's model beside those that the paper prints.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use pario::model::paper::{
+    Device, PAPER_001, Times, Tradeoff, Validation, figure_11, table_v, table_vi,
+};
+use serde::Serialize;
+
+use super::figure;
+use crate::failure::Failure;
+
+/// Repeats the model of paper 001: Tables V and VI, and Figure 11.
+///
+/// The paper's equations and parameters estimate the time of collective and of individual I/O on
+/// HDD, SSD and NVM. The tables show what the paper measured, what it estimated, and what the same
+/// equations give here.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// Draw Figure 11 to this file
+    #[arg(long, value_name = "PATH")]
+    svg: Option<PathBuf>,
+
+    /// One JSON object with all values on stdout, and nothing else there
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Where the paper is unclear, the documentation of pario::model::paper and docs/model.md say which
+reading was taken.
+
+Examples:
+  pario explain paper
+  pario explain paper --svg figure-11.svg
+  pario explain paper --json";
+
+/// Sizes of messages that the paper discusses: 32 KB, 2 MB, 16 MB.
+const MESSAGES_MB: [f64; 3] = [0.03125, 2.0, 16.0];
+
+#[derive(Serialize)]
+struct Row {
+    table: &'static str,
+    nodes: u32,
+    ranks: u32,
+    device: &'static str,
+    technique: &'static str,
+    measured_s: f64,
+    estimated_s: f64,
+    ours_s: f64,
+    difference: f64,
+    /// The faster technique by our estimate, and by the paper's measurement.
+    winner: &'static str,
+    measured_winner: &'static str,
+}
+
+#[derive(Serialize)]
+struct Point {
+    device: &'static str,
+    message_mb: f64,
+    shuffle_s: f64,
+    benefit_s: f64,
+    pays: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    profile: &'static str,
+    tables: Vec<Row>,
+    figure_11: Vec<Point>,
+}
+
+/// A table of the paper: its number, nodes, and columns.
+struct Table {
+    name: &'static str,
+    nodes: u32,
+    columns: [Validation; 3],
+}
+
+const RANKS: u32 = 16;
+
+fn tables() -> [Table; 2] {
+    [
+        Table { name: "V", nodes: 4, columns: table_v() },
+        Table { name: "VI", nodes: 2, columns: table_vi() },
+    ]
+}
+
+/// Prints the tables, and draws the figure if asked to.
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut text = match arguments.json {
+        true => json()?,
+        false => document(),
+    };
+    if let Some(path) = &arguments.svg {
+        figure::draw(path).map_err(Failure::Run)?;
+        if !arguments.json {
+            text += &format!("\nFigure 11 is in {}\n", path.display());
+        }
+    }
+    let printed = io::stdout().lock().write_all(text.as_bytes());
+    printed.map_err(|error| Failure::during("printing results", error))
+}
+
+fn rows(table: &Table) -> Vec<Row> {
+    let row = |column: &Validation, technique, times: Times| Row {
+        table: table.name,
+        nodes: table.nodes,
+        ranks: RANKS,
+        device: column.device,
+        technique,
+        measured_s: times.measured_s,
+        estimated_s: times.estimated_s,
+        ours_s: times.ours_s,
+        difference: times.difference(),
+        winner: column.winner(|times| times.ours_s).name(),
+        measured_winner: column.winner(|times| times.measured_s).name(),
+    };
+    let both = |column: &Validation| {
+        [row(column, "collective", column.collective), row(column, "individual", column.individual)]
+    };
+    table.columns.iter().flat_map(both).collect()
+}
+
+fn points() -> Vec<Point> {
+    let point = |device: &Device, message_mb| {
+        let tradeoff = figure_11(device.bandwidth, message_mb);
+        let Tradeoff { message_mb, shuffle_s, benefit_s } = tradeoff;
+        Point { device: device.name, message_mb, shuffle_s, benefit_s, pays: tradeoff.pays() }
+    };
+    let device = |device: &Device| MESSAGES_MB.map(|message_mb| point(device, message_mb));
+    PAPER_001.devices.iter().flat_map(device).collect()
+}
+
+fn json() -> Result<String, Failure> {
+    let tables = tables().iter().flat_map(rows).collect();
+    let document = Document { profile: "paper-001", tables, figure_11: points() };
+    let text = serde_json::to_string(&document);
+    text.map(|text| text + "\n").map_err(|error| Failure::during("printing results", error))
+}
+
+fn document() -> String {
+    let network = PAPER_001.network;
+    let mut text = format!(
+        "Paper 001: Ts {} s, Tw {} s/MB; MB/s sequential and random:",
+        network.ts_s, network.tw_s_per_mb
+    );
+    for Device { name, bandwidth } in PAPER_001.devices {
+        let (sequential, random) = (bandwidth.sequential_mb_per_s, bandwidth.random_mb_per_s);
+        text += &format!(" {name} {sequential} and {random}{}", comma(name));
+    }
+    for table in tables() {
+        text += &format!(
+            "\nTable {}: {} nodes, {RANKS} ranks; seconds\n\
+             device  technique    measured  estimated     ours  difference  winner\n",
+            table.name, table.nodes
+        );
+        for row in rows(&table) {
+            text += &format!(
+                "{:<8}{:<12}{:>9.2}{:>11.2}{:>9.2}{:>10.2} %  {}\n",
+                row.device,
+                row.technique,
+                row.measured_s,
+                row.estimated_s,
+                row.ours_s,
+                row.difference * 100.0,
+                winner(&row)
+            );
+        }
+    }
+    text += "\nFigure 11: one iteration on 4 nodes; ms\ndevice    message   shuffle   benefit\n";
+    for point in points() {
+        let verdict = if point.pays { "collective pays" } else { "individual pays" };
+        text += &format!(
+            "{:<8}{:>6.0} KB{:>10.1}{:>10.1}  {verdict}\n",
+            point.device,
+            point.message_mb * 1024.0,
+            point.shuffle_s * 1e3,
+            point.benefit_s * 1e3
+        );
+    }
+    text + FOOTER
+}
+
+const FOOTER: &str = "
+measured, estimated: the paper's values; ours: its equations, computed here. benefit: time saved in
+storage. Why one estimate differs, and how unclear places were read: pario explain paper --help
+";
+
+fn comma(device: &str) -> &'static str {
+    if PAPER_001.devices.last().is_some_and(|last| last.name == device) { "\n" } else { "," }
+}
+
+/// The winner, beside the faster technique; on the other row nothing.
+fn winner(row: &Row) -> &'static str {
+    match row.winner == row.technique {
+        true if row.winner == row.measured_winner => "wins, as measured",
+        true => "wins, not as measured",
+        false => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_winner_of_the_tables_is_the_measured_one() {
+        let text = document();
+        assert_eq!(text.matches("wins, as measured").count(), 6);
+        assert_eq!(text.matches("collective pays").count(), 2);
+        assert_eq!(text.matches("individual pays").count(), 7);
+        assert!(!text.contains("not as measured") && text.contains("420.54      2.13 %"), "{text}");
+    }
+
+    #[test]
+    fn the_picture_has_the_shuffle_and_each_device() {
+        let path = std::env::temp_dir().join(format!("pario-figure-{}.svg", std::process::id()));
+        figure::draw(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        for name in ["shuffle", "benefit on HDD", "benefit on SSD", "benefit on NVM"] {
+            assert!(text.contains(name), "{name}");
+        }
+    }
+}
