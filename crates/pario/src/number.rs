@@ -7,6 +7,11 @@ pub(crate) const fn wide(len: usize) -> u64 {
     len as u64
 }
 
+/// A number of bytes or things for a computation of times; above 2^53 the nearest one that fits.
+pub(crate) const fn real(count: u64) -> f64 {
+    count as f64
+}
+
 /// A length that has been checked to lie in memory, as one.
 pub(crate) const fn narrow(len: u64) -> usize {
     len as usize

@@ -69,8 +69,7 @@ pub(super) struct Found {
 impl Environment {
     /// The environment of this process; empty if the process has more rights than its user.
     pub fn of_process() -> Environment {
-        static PRIVILEGED: OnceLock<bool> = OnceLock::new();
-        if *PRIVILEGED.get_or_init(has_more_rights) {
+        if is_privileged() {
             return Environment::default();
         }
         let text = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
@@ -115,6 +114,12 @@ impl Environment {
             }
         }
     }
+}
+
+/// Whether this process has more rights than its user, found out once.
+pub(super) fn is_privileged() -> bool {
+    static PRIVILEGED: OnceLock<bool> = OnceLock::new();
+    *PRIVILEGED.get_or_init(has_more_rights)
 }
 
 /// Whether this process has more rights than its user.

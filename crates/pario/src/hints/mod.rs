@@ -29,6 +29,7 @@ mod choice;
 mod environment;
 mod keys;
 mod parse;
+mod places;
 mod report;
 
 pub use choice::{Statistics, Strategy, Switch};

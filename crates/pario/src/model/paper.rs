@@ -19,13 +19,14 @@
 //! * Table III describes `Tw` as the constant part and `Ts` as the part in proportion to the size.
 //!   The text and equation 2 have it the other way, and only that fits the values and their units:
 //!   `Ts` is seconds for each message, `Tw` seconds for each megabyte.
-//! * Equations 2 and 3 use one sum of message sizes for two amounts: what one rank exchanges with the
-//!   slowest aggregator, and what goes to storage. The estimates of Tables V and VI need two values:
-//!   [`Shuffle`] has the first, `stored_mb` is the second.
-//! * Tables V and VI follow from 16,384 MB in all (the workload of section IV-B). Section IV-D, which
-//!   describes them, gives sizes of 2 GB. On 4 nodes the shuffle is 256 iterations of 16 MB (4,096 MB,
-//!   a quarter of all). On 2 nodes it is 64 iterations of 32 MB (2,048 MB, an eighth). This is a fit,
-//!   not physics: each of two aggregators serves 8,192 MB. 128 iterations of 16 MB fit within 0.17 %.
+//! * Equations 2 and 3 use one sum of message sizes for two amounts: what one rank exchanges with
+//!   the slowest aggregator, and what goes to storage. The estimates of Tables V and VI need two
+//!   values: [`Shuffle`] has the first, `stored_mb` is the second.
+//! * Tables V and VI follow from 16,384 MB in all (the workload of section IV-B). Section IV-D,
+//!   which describes them, gives sizes of 2 GB. On 4 nodes the shuffle is 256 iterations of 16 MB
+//!   (4,096 MB, a quarter of all). On 2 nodes it is 64 iterations of 32 MB (2,048 MB, an eighth).
+//!   This is a fit, not physics: each of two aggregators serves 8,192 MB. 128 iterations of 16 MB
+//!   fit within 0.17 %.
 //! * `tau` is 1 in Tables V and VI, though section IV-C estimates it as 0.75 ([`tau`]).
 //! * Individual I/O on NVM is estimated with the sequential bandwidth in both tables
 //!   (16,384 / 112.31 = 145.88 s); with the random one it would be 148.26 s.
@@ -33,10 +34,10 @@
 //!   411.78 s, the equations give 420.54 s, 2.1 % more. The other eleven agree within 0.01 %.
 //! * Some printed errors do not follow from the printed times: NVM collective in Table V is off by
 //!   17.3 %, not 14.4; NVM individual by 0.32 %, not 3.2.
-//! * Figure 11: with one message size in both equations collective I/O never pays on HDD (25.1 ms of
-//!   shuffle for each MB against 20.2 ms of gain). What the text says of the figure holds if one
-//!   iteration stores what four aggregators shuffle together, and if the benefit is the time saved in
-//!   storage, without the shuffle that it is compared with.
+//! * Figure 11: with one message size in both equations collective I/O never pays on HDD (25.1 ms
+//!   of shuffle for each MB against 20.2 ms of gain). What the text says of the figure holds if one
+//!   iteration stores what four aggregators shuffle together, and if the benefit is the time saved
+//!   in storage, without the shuffle that it is compared with.
 //! * `T_other` is zero in the validation; it is a parameter here.
 
 /// Time of messages: a constant part and a part in proportion to the size.
@@ -316,15 +317,16 @@ pub fn direct_exchange_seconds(network: Network, ranks: u32, volume_mb: f64) -> 
     (ranks - 1.0) * (network.ts_s + network.tw_s_per_mb * volume_mb / ranks)
 }
 
-/// Time of `phases` phases of a multi-phase exchange (papers 000 and 002): in each one, a rank sends
-/// half of its `volume_mb` megabytes to one partner. All phases are log2 of the number of ranks.
+/// Time of `phases` phases of a multi-phase exchange (papers 000 and 002): in each one, a rank
+/// sends half of its `volume_mb` megabytes to one partner. All phases are log2 of the number of
+/// ranks.
 pub fn multi_phase_seconds(network: Network, phases: u32, volume_mb: f64) -> f64 {
     f64::from(phases) * (network.ts_s + network.tw_s_per_mb * volume_mb / 2.0)
 }
 
 /// The volume of a rank, in megabytes, at which a direct exchange among `2^phases` ranks takes as
-/// long as one of all phases. With less, phases win: they send fewer messages. With more, the direct
-/// exchange wins: each byte moves once instead of `phases / 2` times.
+/// long as one of all phases. With less, phases win: they send fewer messages. With more, the
+/// direct exchange wins: each byte moves once instead of `phases / 2` times.
 ///
 /// Only the ratio `Ts / Tw` counts. Two ranks do the same either way: the volume is infinite.
 ///

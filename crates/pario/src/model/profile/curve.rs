@@ -1,0 +1,124 @@
+//! Bandwidth by length and by number of ranks.
+
+use serde::{Deserialize, Serialize};
+
+use crate::number::real;
+
+/// Bandwidth of accesses or copies by their length.
+///
+/// ```
+/// use pario::model::profile::Curve;
+///
+/// let curve = Curve { bytes: vec![1000, 3000], bytes_per_s: vec![1e9, 1e9] };
+/// assert_eq!(curve.us(2000), 2.0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curve {
+    /// Lengths, rising.
+    pub bytes: Vec<u64>,
+    /// The bandwidth at each of them, calls included.
+    pub bytes_per_s: Vec<f64>,
+}
+
+impl Curve {
+    /// The lengths with their times.
+    pub fn times_us(&self) -> impl Iterator<Item = (u64, f64)> + '_ {
+        let both = self.bytes.iter().zip(&self.bytes_per_s);
+        both.map(|(&bytes, &bytes_per_s)| (bytes, real(bytes) / bytes_per_s * 1e6))
+    }
+
+    /// A curve from lengths with their times.
+    pub fn from_times_us(times: impl IntoIterator<Item = (u64, f64)>) -> Curve {
+        let mut curve = Curve::default();
+        for (bytes, us) in times {
+            curve.bytes.push(bytes);
+            curve.bytes_per_s.push(real(bytes) / us * 1e6);
+        }
+        curve
+    }
+
+    /// The time of one access or copy. Between two lengths the time is interpolated; a shorter one
+    /// takes as long as the shortest; a longer one has the bandwidth of the longest.
+    pub fn us(&self, bytes: u64) -> f64 {
+        let mut before: Option<(u64, f64)> = None;
+        for (length, us) in self.times_us() {
+            if bytes <= length {
+                return match before {
+                    Some((shorter, shorter_us)) => {
+                        let part = real(bytes - shorter) / real(length - shorter);
+                        shorter_us + (us - shorter_us) * part
+                    }
+                    None => us,
+                };
+            }
+            before = Some((length, us));
+        }
+        before.map_or(0.0, |(length, us)| us * real(bytes) / real(length))
+    }
+}
+
+/// Bandwidth of all ranks together, by their number.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Concurrency {
+    /// Numbers of ranks, rising, 1 first.
+    pub ranks: Vec<u32>,
+    /// The bandwidth of all of them together.
+    pub bytes_per_s: Vec<f64>,
+}
+
+impl Concurrency {
+    /// How many times longer the bytes of one rank take when this number of ranks move as many at
+    /// the same time. Between two numbers the bandwidth is interpolated; with more ranks than the
+    /// greatest it stays.
+    pub fn slowdown(&self, ranks: u32) -> f64 {
+        let Some(alone) = self.bytes_per_s.first() else {
+            return 1.0;
+        };
+        let together = self.together(ranks.max(1));
+        (f64::from(ranks.max(1)) * alone / together).max(1.0)
+    }
+
+    /// The bandwidth of a number of ranks.
+    fn together(&self, ranks: u32) -> f64 {
+        let mut before: Option<(u32, f64)> = None;
+        for (&number, &bytes_per_s) in self.ranks.iter().zip(&self.bytes_per_s) {
+            if ranks <= number {
+                return match before {
+                    Some((fewer, less)) => {
+                        let part = f64::from(ranks - fewer) / f64::from(number - fewer);
+                        less + (bytes_per_s - less) * part
+                    }
+                    None => bytes_per_s,
+                };
+            }
+            before = Some((number, bytes_per_s));
+        }
+        before.map_or(f64::INFINITY, |(_, bytes_per_s)| bytes_per_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_interpolated_and_continued() {
+        let curve = Curve { bytes: vec![100, 1100], bytes_per_s: vec![1e8, 1.1e9] };
+        assert_eq!([0, 1, 100, 600, 1100].map(|bytes| curve.us(bytes)), [1.0; 5]);
+        assert!((curve.us(11_000) - 10.0).abs() < 1e-9);
+        let again = Curve::from_times_us(curve.times_us());
+        assert_eq!(again.bytes, curve.bytes);
+        assert!((again.us(600) - 1.0).abs() < 1e-9);
+        assert_eq!(Curve::default().us(7), 0.0);
+    }
+
+    #[test]
+    fn ranks_share_what_does_not_grow_with_them() {
+        let one_writer = Concurrency { ranks: vec![1, 4], bytes_per_s: vec![5e9, 5e9] };
+        assert_eq!([1, 2, 4, 8].map(|ranks| one_writer.slowdown(ranks)), [1.0, 2.0, 4.0, 8.0]);
+        let grows = Concurrency { ranks: vec![1, 4], bytes_per_s: vec![1e9, 4e9] };
+        assert_eq!([0, 1, 2, 4, 8].map(|ranks| grows.slowdown(ranks)), [1.0, 1.0, 1.0, 1.0, 2.0]);
+    }
+}

@@ -1,0 +1,374 @@
+//! The parameters of a machine, as a readable file.
+//!
+//! A [`Profile`] says what storage, copies, messages, synchronisation and planning cost, for one
+//! host, one transport (threads, or an MPI library) and one file system. `pario calibrate` measures
+//! it; [`Profile::built_in`] has defaults by kind of file system, each with a comment that says
+//! where its values come from. The format is TOML, units are part of the names.
+//!
+//! What is loaded was written by somebody: a file that makes no sense (negative, not a number, a
+//! larger access that takes less time, another version) is refused with its name, the key and the
+//! reason ([`check`](Profile::check)).
+//!
+//! Cost: a file of at most 64 KiB is parsed once; predictions are interpolations in tables of at
+//! most 64 values.
+
+mod check;
+mod curve;
+mod places;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::presets::Link;
+use crate::error::{Error, ErrorClass, Result};
+use crate::number::real;
+
+pub use curve::{Concurrency, Curve};
+pub use places::Places;
+
+/// The version of the format that is written and read.
+pub const VERSION: u32 = 1;
+
+/// The greatest size of a file.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// The parameters of a machine.
+///
+/// ```
+/// use pario::model::profile::{Access, Pattern, Profile};
+/// use pario::model::Direction;
+///
+/// let profile = Profile::built_in("hdd").expect("there is one for disks");
+/// let small = Access { bytes: 4096, pattern: Pattern::Direct, ..Access::default() };
+/// let large = Access { bytes: 4 << 20, ..small };
+/// // On a disk, a thousand times the bytes take a few times as long.
+/// let us = |access| profile.access_us(Direction::Read, access);
+/// assert!(us(large) < 10.0 * us(small));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The version of the format: [`VERSION`].
+    pub version: u32,
+    /// What the parameters are of.
+    pub machine: Machine,
+    /// System calls that read and write files.
+    pub storage: Storage,
+    /// Copies in memory.
+    pub memory: Memory,
+    /// Messages between ranks.
+    pub messages: Messages,
+    /// Waiting for all ranks.
+    pub synchronisation: Synchronisation,
+    /// Making plans.
+    pub planning: Planning,
+    /// Keys whose values were not measured here, and why not.
+    #[serde(default)]
+    pub defaults: BTreeMap<String, String>,
+}
+
+/// What a profile is of; the parts of its file name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// The name of the host.
+    pub host: String,
+    /// `threads`, or the MPI library.
+    pub transport: String,
+    /// The file system, as mount(8) names it.
+    pub file_system: String,
+    /// Cores of a node that ranks may use.
+    pub cores: u32,
+}
+
+/// Costs of storage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Storage {
+    /// Reads.
+    pub read: Accesses,
+    /// Writes.
+    pub write: Accesses,
+}
+
+/// Costs of reads or of writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accesses {
+    /// A system call that moves next to nothing.
+    pub call_us: f64,
+    /// Accesses in the order of the file, through the page cache; writes overwrite.
+    pub sequential: Curve,
+    /// Accesses in another order, through the page cache; writes overwrite.
+    pub scattered: Curve,
+    /// Accesses in the order of the file to a new file; only for writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_file: Option<Curve>,
+    /// Scattered accesses without the page cache (`O_DIRECT`), where the file system has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct: Option<Curve>,
+    /// All ranks together, each with its own part of one file, in large sequential accesses.
+    pub concurrent: Concurrency,
+}
+
+/// Costs of copies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Pieces of this length, apart from each other, to one contiguous buffer.
+    pub gather: Curve,
+    /// From one contiguous buffer to pieces of this length.
+    pub scatter: Curve,
+    /// All ranks together, in long contiguous copies.
+    pub concurrent: Concurrency,
+}
+
+/// Costs of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Messages {
+    /// Between ranks of one node.
+    pub node: Link,
+    /// Between nodes.
+    pub network: Link,
+}
+
+/// Costs of waiting for all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Synchronisation {
+    /// A barrier of ranks that have a core each, for each doubling of their number.
+    pub barrier_step_us: f64,
+    /// A barrier of oversubscribed ranks, for each rank of a core.
+    pub oversubscribed_rank_us: f64,
+}
+
+/// Costs of planning.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Planning {
+    /// A collective call, for each of its ranks.
+    pub rank_us: f64,
+    /// A collective call of irregular lists, for each piece of a rank.
+    pub piece_us: f64,
+}
+
+/// How an access meets the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pattern {
+    /// In the order of the file, cached.
+    #[default]
+    Sequential,
+    /// In another order, cached.
+    Scattered,
+    /// In the order of a file that is new; reads count as sequential.
+    NewFile,
+    /// Without the page cache; scattered where the file system has no such access.
+    Direct,
+}
+
+/// One access of storage, as the model sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Its length.
+    pub bytes: u64,
+    /// Its place.
+    pub pattern: Pattern,
+    /// Ranks that do the same at the same time, this one among them.
+    pub ranks: u32,
+}
+
+impl Default for Access {
+    fn default() -> Access {
+        Access { bytes: 0, pattern: Pattern::Sequential, ranks: 1 }
+    }
+}
+
+impl Accesses {
+    fn curve(&self, pattern: Pattern) -> &Curve {
+        match pattern {
+            Pattern::Sequential => &self.sequential,
+            Pattern::Scattered => &self.scattered,
+            Pattern::NewFile => self.new_file.as_ref().unwrap_or(&self.sequential),
+            Pattern::Direct => self.direct.as_ref().unwrap_or(&self.scattered),
+        }
+    }
+
+    /// Calls cost what they cost; the bytes of all ranks share what the storage can move.
+    fn access_us(&self, access: Access) -> f64 {
+        let alone_us = self.curve(access.pattern).us(access.bytes);
+        let bytes_us = (alone_us - self.call_us).max(0.0);
+        alone_us.min(self.call_us) + bytes_us * self.concurrent.slowdown(access.ranks)
+    }
+}
+
+const BUILT_IN: [(&str, &str); 5] = [
+    ("tmpfs", include_str!("built_in/tmpfs.toml")),
+    ("ssd", include_str!("built_in/ssd.toml")),
+    ("hdd", include_str!("built_in/hdd.toml")),
+    ("nfs", include_str!("built_in/nfs.toml")),
+    ("lustre", include_str!("built_in/lustre.toml")),
+];
+
+impl Profile {
+    /// A built-in profile: `tmpfs`, `ssd`, `hdd`, `nfs` or `lustre`.
+    pub fn built_in(name: &str) -> Option<Profile> {
+        let (_, text) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
+        let profile = Profile::parse(text);
+        debug_assert!(profile.is_ok(), "built-in profile {name}: {profile:?}");
+        profile.ok()
+    }
+
+    /// The names of the built-in profiles.
+    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// The built-in profile for a file system, by the name that mount(8) has for it. A local one
+    /// may be on a device that turns. A network file system without a profile of its own counts as
+    /// NFS.
+    pub fn built_in_name(file_system: &str, rotational: bool) -> &'static str {
+        match file_system {
+            "tmpfs" | "ramfs" | "memory" => "tmpfs",
+            "lustre" | "gpfs" | "beegfs" | "panfs" | "ceph" => "lustre",
+            "nfs" | "fuse" => "nfs",
+            _ if rotational => "hdd",
+            _ => "ssd",
+        }
+    }
+
+    /// Reads a profile from text.
+    ///
+    /// # Errors
+    /// `InfoValue` with the line or the key that is wrong.
+    pub fn parse(text: &str) -> Result<Profile> {
+        let profile: Profile = toml::from_str(text).map_err(|error| {
+            let line = error.span().map(|span| line_of(text, span.start)).unwrap_or_default();
+            refused(format!("{line}{}", error.message().trim().replace('\n', " ")))
+        })?;
+        profile.check()?;
+        Ok(profile)
+    }
+
+    /// Reads a profile from a file.
+    ///
+    /// # Errors
+    /// As [`Profile::parse`], with the name of the file; or what the system says.
+    pub fn load(path: &Path) -> Result<Profile> {
+        let read = fs::File::open(path).and_then(|file| {
+            let mut text = String::new();
+            file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map(|_| text)
+        });
+        let text = read.map_err(|error| Error::from_io("read profile", &error).in_file(path))?;
+        if text.len() > usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX) {
+            let reason = format!("longer than {FILE_BYTES_MAX} bytes");
+            return Err(refused(reason).in_file(path));
+        }
+        Profile::parse(&text).map_err(|error| error.in_file(path))
+    }
+
+    /// The profile as text that [`Profile::parse`] reads.
+    ///
+    /// # Errors
+    /// `InfoValue` if it makes no sense.
+    pub fn to_text(&self) -> Result<String> {
+        self.check()?;
+        toml::to_string(self).map_err(|error| refused(error.to_string()))
+    }
+
+    /// Writes the profile to a file, whose directory is made if there is none. Readers see the old
+    /// one or the new one, never a part.
+    ///
+    /// # Errors
+    /// `InfoValue` if it makes no sense, or what the system says.
+    pub fn store(&self, path: &Path) -> Result<()> {
+        let text = format!("{HEADER}{}", self.to_text()?);
+        let new = path.with_extension(format!("toml.{}", std::process::id()));
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let written = directory
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::File::create(&new)?.write_all(text.as_bytes()))
+            .and_then(|()| fs::rename(&new, path));
+        written.map_err(|error| {
+            // What is left of it helps nobody; the error below is the one to report.
+            let _ = fs::remove_file(&new);
+            Error::from_io("store profile", &error).in_file(path)
+        })
+    }
+
+    /// Whether the values make sense.
+    ///
+    /// # Errors
+    /// `InfoValue` with the key and the reason.
+    pub fn check(&self) -> Result<()> {
+        check::check(self).map_err(|(key, reason)| refused(format!("{key}: {reason}")))
+    }
+
+    /// Time of one access of storage.
+    pub fn access_us(&self, direction: super::Direction, access: Access) -> f64 {
+        match direction {
+            super::Direction::Read => self.storage.read.access_us(access),
+            super::Direction::Write => self.storage.write.access_us(access),
+        }
+    }
+
+    /// Time in which each of `ranks` ranks copies `bytes` bytes from pieces of `piece_bytes` to
+    /// a contiguous buffer.
+    pub fn gather_us(&self, bytes: u64, piece_bytes: u64, ranks: u32) -> f64 {
+        self.copy_us(&self.memory.gather, bytes, piece_bytes, ranks)
+    }
+
+    /// Time in which each of `ranks` ranks copies `bytes` bytes from a contiguous buffer to pieces
+    /// of `piece_bytes`.
+    pub fn scatter_us(&self, bytes: u64, piece_bytes: u64, ranks: u32) -> f64 {
+        self.copy_us(&self.memory.scatter, bytes, piece_bytes, ranks)
+    }
+
+    fn copy_us(&self, curve: &Curve, bytes: u64, piece_bytes: u64, ranks: u32) -> f64 {
+        let piece_bytes = piece_bytes.clamp(1, bytes.max(1));
+        let pieces = real(bytes) / real(piece_bytes);
+        pieces * curve.us(piece_bytes) * self.memory.concurrent.slowdown(ranks)
+    }
+
+    /// Time of a barrier of ranks of one node.
+    pub fn barrier_us(&self, ranks: u32) -> f64 {
+        let cores = self.machine.cores.max(1);
+        match ranks {
+            0 | 1 => 0.0,
+            _ if ranks <= cores => {
+                let steps = ranks.next_power_of_two().trailing_zeros();
+                f64::from(steps) * self.synchronisation.barrier_step_us
+            }
+            _ => f64::from(ranks) / f64::from(cores) * self.synchronisation.oversubscribed_rank_us,
+        }
+    }
+
+    /// Time of planning a collective of `ranks` ranks with `pieces` irregular pieces each.
+    pub fn planning_us(&self, ranks: u32, pieces: u64) -> f64 {
+        f64::from(ranks) * self.planning.rank_us + real(pieces) * self.planning.piece_us
+    }
+}
+
+const HEADER: &str = "\
+# Costs of parallel I/O on this machine, measured by `pario calibrate`; docs/model.md explains them.
+# [defaults] lists values that were not measured here, and why.
+";
+
+fn refused(reason: String) -> Error {
+    Error::new(ErrorClass::InfoValue, format!("profile: {reason}"))
+}
+
+/// The line of a text at a byte, as the beginning of a message.
+fn line_of(text: &str, byte: usize) -> String {
+    let before = text.get(..byte).unwrap_or_default();
+    let number = before.matches('\n').count() + 1;
+    let line = text.lines().nth(number - 1).unwrap_or_default().trim();
+    format!("line {number}, `{line}`: ")
+}
+
+#[cfg(test)]
+mod tests;
