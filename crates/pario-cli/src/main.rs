@@ -40,7 +40,7 @@ Examples:
 #[derive(Subcommand)]
 enum Command {
     Run(run::Arguments),
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     Explain(explain::Arguments),
 }
 

@@ -100,10 +100,10 @@ fn skipped_combinations_are_named_on_stderr_only() {
     let arguments = "bench --quick --json --workloads block-cyclic --blocks 4 --strategies direct";
     let output = pario(arguments);
     assert!(output.status.success());
-    assert!(text(&output.stderr).contains("direct skipped: about 1048576 storage calls"));
+    assert!(text(&output.stderr).contains("direct not run: about 1048576 storage calls"));
     assert!(text(&output.stdout).lines().all(|line| line.contains("\"strategy\":\"block\"")));
     let output = pario(&arguments.replace("--json", ""));
-    assert!(text(&output.stdout).contains("skipped: about 1048576 storage calls"));
+    assert!(text(&output.stdout).contains("not run: about 1048576 storage calls"));
     let output = pario(&format!("{arguments} --all --bytes 64K"));
     assert!(text(&output.stdout).contains("\"strategy\":\"direct\""));
 }
@@ -126,6 +126,158 @@ fn all_ways_of_running_are_verified() {
         for result in results(&format!("{way} {blocks}")) {
             assert_eq!(result["verified"], true, "{way}: {result}");
         }
+    }
+}
+
+const WORKLOADS: &str =
+    "block-cyclic dist3d btio unstruc stem2 ior hacc-io madbench2 s3asim --blocks 512";
+
+/// The example that comes with the documentation.
+fn example() -> String {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../benchmarks/pattern.toml").to_owned()
+}
+
+fn word<'a>(result: &'a Value, key: &str) -> &'a str {
+    result[key].as_str().unwrap_or_default()
+}
+
+#[test]
+fn every_workload_is_verified_and_has_its_parts() {
+    let results = results(&format!("{WORKLOADS} {} --strategies list,auto", example()));
+    let directions = |workload: &str, part: &str| -> Vec<&str> {
+        let auto = results.iter().filter(|result| word(result, "strategy") == "auto");
+        let named = auto
+            .filter(|result| (word(result, "workload"), word(result, "part")) == (workload, part));
+        named.map(|result| word(result, "direction")).collect()
+    };
+    for workload in WORKLOADS.split(' ').take(9).chain(["planes"]) {
+        let of_workload = results.iter().filter(|result| word(result, "workload") == workload);
+        assert!(of_workload.count() > 0, "{workload}");
+    }
+    for part in ["SL1", "SL2", "SL3", "output", "checkpoint"] {
+        assert_eq!(directions("stem2", part), ["write", "read"], "{part}");
+    }
+    assert_eq!(directions("madbench2", "S"), ["write"]);
+    assert_eq!(directions("madbench2", "W"), ["write", "read"]);
+    assert_eq!(directions("madbench2", "C"), ["read"]);
+    let memory = |workload: &str| {
+        let found = results.iter().find(|result| word(result, "workload") == workload).unwrap();
+        word(found, "memory")
+    };
+    let expected = [("dist3d", "packed"), ("btio", "gaps"), ("unstruc", "reordered")];
+    for (workload, kind) in expected {
+        assert_eq!(memory(workload), kind, "{workload}");
+    }
+    assert_eq!((memory("stem2"), memory("planes")), ("gaps", "gaps"));
+    for result in &results {
+        assert_eq!(result["verified"], true, "{result}");
+        assert!(result["times_of_rank"].as_u64().unwrap() < 4, "{result}");
+    }
+}
+
+#[test]
+fn levels_make_the_calls_that_they_are_defined_by() {
+    let results = results("dist3d --ranks 8 --edge 16 --levels 0,1,2,3 --strategies list,auto");
+    // 8 ranks form a grid of 2 x 2 x 2: 8 x 8 rows each, 64 pieces.
+    for (level, calls, strategies) in
+        [(0, 512, vec!["auto"]), (1, 64, vec!["list", "auto"]), (2, 1, vec!["list", "auto"])]
+    {
+        let of_level = results.iter().filter(|result| result["level"] == level);
+        let writes = of_level.filter(|result| word(result, "direction") == "write");
+        let mut found = Vec::new();
+        for result in writes {
+            assert_eq!(result["calls"], calls, "{result}");
+            assert_eq!(result["pieces"], 512, "{result}");
+            found.push(word(result, "strategy"));
+        }
+        assert_eq!(found, strategies, "level {level}");
+    }
+    let level_0 = results.iter().find(|result| result["level"] == 0).unwrap();
+    assert_eq!((word(level_0, "served_by"), &level_0["storage_calls"]), ("direct", &512.into()));
+    let lists = results.iter().find(|result| word(result, "served_by") == "list").unwrap();
+    assert_eq!(word(lists, "storage_calls_are"), "lists");
+}
+
+#[test]
+fn a_level_with_too_many_calls_is_not_run_and_says_so() {
+    let limits = "--calls-max 100 --collective-calls-max 99";
+    let arguments = format!("bench --quick dist3d --ranks 8 --edge 20 --levels 0,1 {limits}");
+    let output = pario(&arguments);
+    assert!(output.status.success());
+    let table = text(&output.stdout);
+    assert!(table.contains("level 0               not run: about 800 storage calls"), "{table}");
+    let level_1 = "level 1 auto          not run: 100 collective calls (limit 99;";
+    assert!(table.contains(level_1), "{table}");
+    let output = pario(&format!("{arguments} --all"));
+    assert!(!text(&output.stdout).contains("not run"));
+}
+
+#[test]
+fn a_new_file_for_each_step_is_timed_from_open_to_close() {
+    let directory = Directory::new("steps");
+    let arguments = format!(
+        "{WORKLOADS} {} --files new --steps 2 --levels 2,3 --strategies auto --dir {}",
+        example(),
+        directory.shown()
+    );
+    let mut steps = 0;
+    for result in results(&arguments) {
+        let seconds = |key: &str| result[key].as_f64().unwrap_or_else(|| panic!("{key}: {result}"));
+        assert!(seconds("step_seconds") >= seconds("seconds"), "{result}");
+        assert_eq!((word(&result, "files"), &result["verified"]), ("new", &true.into()));
+        steps += 1;
+    }
+    assert!(steps > 40, "{steps}");
+    assert!(directory.is_empty());
+    for result in results("dist3d --strategies auto --steps 3") {
+        assert_eq!((word(&result, "files"), &result["step_seconds"]), ("same", &Value::Null));
+    }
+}
+
+#[test]
+fn memory_can_be_without_gaps() {
+    for result in results("btio unstruc stem2 --memory packed --strategies auto") {
+        assert_eq!((word(&result, "memory"), &result["verified"]), ("packed", &true.into()));
+    }
+    for result in results("dist3d --set ghost=2 --strategies two-phase,sieve --levels 0,2,3") {
+        assert_eq!((word(&result, "memory"), &result["verified"]), ("gaps", &true.into()));
+    }
+}
+
+#[test]
+fn a_mistake_in_a_description_is_named_with_its_line() {
+    let directory = Directory::new("description");
+    let path = directory.0.join("bad.toml");
+    for (content, reason) in [
+        ("[[part]]\nstart = 0\nblock = \"rank *\"\n", "bad.toml: line 3: "),
+        ("[[part]]\nstart = 0\nlength = 4\n", "line 3: unknown field `length`"),
+        ("ranks = 3\n[[part]]\nstart = 0\nblock = 1\n", "made for 3 ranks, run with 4"),
+    ] {
+        std::fs::write(&path, content).unwrap();
+        let output = pario(&format!("bench --quick {}", path.display()));
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(reason), "{message}");
+    }
+    // Ranks that overlap can only read.
+    std::fs::write(&path, "[[part]]\nstart = \"rank * 5\"\nblock = 10\n").unwrap();
+    let read = results(&format!("{} --strategies auto,sieve", path.display()));
+    assert!(read.iter().all(|result| word(result, "direction") == "read"));
+    let output = pario(&format!("bench --quick --direction write {}", path.display()));
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn help_names_every_workload_and_its_parameters() {
+    let help = text(&pario("bench --help").stdout);
+    let words = "hacc-io numparticles madbench2 no_gang reorderTasksRandom query_count \
+                 element_bytes problem_size Ntime_steps segmentCount FILE.toml --levels --files";
+    for word in words.split_whitespace() {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+    for workload in WORKLOADS.split(' ').take(9) {
+        assert!(help.contains(&format!("\n  {workload}: ")), "{workload}");
+        assert!(help.contains(&format!("pario bench {workload} ")), "an example of {workload}");
     }
 }
 
@@ -156,6 +308,16 @@ fn arguments_that_make_no_sense_are_refused_with_code_2() {
         ("bench --strategies fast", "not a strategy"),
         ("bench --strategies block", "not available"),
         ("bench --workloads sort", "block-cyclic"),
+        ("bench sort", "use block-cyclic, dist3d"),
+        ("bench none.toml", "none.toml: No such file"),
+        ("bench ior --set transfersize=1", "there are: segmentCount, blockSize"),
+        ("bench ior --set blockSize=3,transferSize=2", "not a multiple of transferSize=2"),
+        ("bench hacc-io --set layout=both", "use aos or soa"),
+        ("bench btio --ranks 5", "needs a square"),
+        ("bench dist3d --levels 4", "--levels"),
+        ("bench dist3d --files old", "same"),
+        ("bench dist3d --files new --planned", "cannot be used with"),
+        ("bench dist3d --steps 0", "--steps"),
         ("bench --direction up", "both"),
         ("bench --repeat 0", "--repeat"),
         ("bench --nodes 17", "more than 16 ranks"),

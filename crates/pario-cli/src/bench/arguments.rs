@@ -2,16 +2,21 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, value_parser};
 use pario::{HintSet, Hints, Strategy};
 
-use super::workload::{ELEMENT_BYTES, KINDS, Wanted, Workload};
+use super::contender::{Contender, Level, Way};
+use super::workload::{Catalogue, Chosen, KINDS, Kind, Program, Wanted, Ways};
+use super::workload::{description, parse_parameters};
 use crate::failure::Failure;
 use crate::hint;
 
 const MIB: u64 = 1 << 20;
 const BLOCK_BYTES: [u64; 5] = [4, 64, 512, 4096, 65536];
+/// Blocks are made of numbers of this size.
+const ELEMENT_BYTES: u64 = 4;
+/// How the name of a described pattern ends.
+const DESCRIPTION: &str = ".toml";
 const STRATEGY_HINT: &str = "pario_strategy";
 const PHASES_HINT: &str = "pario_phases";
 
@@ -25,18 +30,29 @@ const PHASES_HINT: &str = "pario_phases";
 /// file, and the order of the file is lost. The column `x Block I/O` is the time divided by that of
 /// Block I/O.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub(crate) struct Arguments {
-    /// A run of a few seconds: 4 ranks, 4M bytes, 1 repetition, 500000 calls at most, unless given
-    /// otherwise
+    /// What to write and read: names of workloads (see below), or a file FILE.toml that describes a
+    /// pattern [default: block-cyclic, dist3d]
+    #[arg(value_name = "WORKLOAD", value_parser = parse_workload)]
+    names: Vec<String>,
+
+    /// A run of a few seconds: 4 ranks, small sizes, 1 repetition, 500000 calls at most, unless
+    /// given otherwise
     #[arg(long)]
     quick: bool,
 
-    /// Number of ranks [default: 16; under mpirun as many as it started]
+    /// Sets a parameter of a workload, as transferSize=1M; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE,...", value_delimiter = ',')]
+    #[arg(value_parser = hint::parse)]
+    parameters: Vec<(String, String)>,
+
+    /// Number of ranks [default: as in the paper; under mpirun as many as it started]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     ranks: Option<u32>,
 
-    /// Bytes of the file, with K, M or G for KiB, MiB or GiB [default: 100M]
+    /// Bytes of the file, with K, M or G for KiB, MiB or GiB, where a workload can have any
+    /// [default: as in the paper]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     bytes: Option<u64>,
 
@@ -44,14 +60,33 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_block)]
     blocks: Vec<u64>,
 
-    /// Edge of the cube of the workload dist3d [default: the largest power of two that fits in
-    /// the bytes; 512 in paper 003], or of btio [default: 162]
+    /// Edge of the cube of the workloads dist3d and btio
     #[arg(long, value_name = "N")]
     edge: Option<u64>,
 
-    /// What to write and read [default: block-cyclic, dist3d]
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = workload_names())]
+    /// The same as names without an option
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_workload)]
     workloads: Vec<String>,
+
+    /// How requests are made: 0 an independent call for each contiguous piece, 1 a collective call
+    /// for each piece, 2 independent calls with a view, 3 collective calls with a view [default: 3]
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    #[arg(value_parser = value_parser!(u8).range(0..=3))]
+    levels: Vec<u8>,
+
+    /// One file that is written again and again, or a new one for each step; then the time of a
+    /// step, from open to close, is measured as well
+    #[arg(long, value_enum, default_value_t = Files::Same)]
+    files: Files,
+
+    /// Steps of each repetition; the file stays open between them, unless each has its own
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = value_parser!(u32).range(1..=1_000_000))]
+    steps: u32,
+
+    /// Memory as the papers' programs have it, with ghost cells and the like, or without gaps
+    #[arg(long, value_enum, default_value_t = MemoryLayout::Paper)]
+    memory: MemoryLayout,
 
     /// How to do it, as direct, list, sieve, two-phase, gather, multi-phase, inspector-executor,
     /// auto [default: all]
@@ -81,7 +116,7 @@ pub(crate) struct Arguments {
     fresh: bool,
 
     /// Make each call once before it is measured, so that its plan is known
-    #[arg(long, conflicts_with = "fresh")]
+    #[arg(long, conflicts_with_all = ["fresh", "files"])]
     planned: bool,
 
     /// A hint for all strategies, as cb_nodes=4; may be repeated
@@ -91,6 +126,11 @@ pub(crate) struct Arguments {
     /// Skip what needs more storage calls than these, by a rough estimate [default: 1000000]
     #[arg(long, value_name = "N")]
     calls_max: Option<u64>,
+
+    /// Skip level 1 where a rank needs more collective calls than these [default: 20000, with
+    /// --quick 2000]
+    #[arg(long, value_name = "N")]
+    collective_calls_max: Option<u64>,
 
     /// Skip nothing, however long it takes
     #[arg(long)]
@@ -118,24 +158,38 @@ pub(crate) struct Arguments {
     stats: bool,
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 How it is measured:
   The file exists and has been written before; every measured write overwrites all of it (with
-  --fresh it is cut to nothing first), every measured read finds it in the cache of the system.
-  That holds for Block I/O as well. Opening, views and sync are not part of the time. It counts
-  from the moment when the first rank leaves a barrier to the moment when the last one has ended
-  its call. Strategies take turns in every repetition.
+  --fresh it is cut to nothing first, with --files new there is none), every measured read finds it
+  in the cache of the system. That holds for Block I/O as well. Opening, views and sync are not part
+  of the time, unless each step has a new file: then x compares whole steps. Time counts from the
+  moment when the first rank leaves a barrier to the moment when the last one has ended its calls.
+  Strategies take turns in every repetition.
   After each write the file is read back by plain system calls, after each read the buffers are
-  looked at: every byte is compared. A wrong byte ends the run with exit code 1.
+  looked at: every byte is compared, also those of holes and gaps, which must be untouched. A wrong
+  byte ends the run with exit code 1.
 
 Examples:
   pario bench
-  pario bench --workloads block-cyclic --blocks 4 --strategies two-phase --stats
-  pario bench --workloads dist3d --edge 512 --repeat 5
-  pario bench --workloads btio,unstruc,stem2 --strategies auto
-  pario bench --workloads stem2 --phases 0,1,2,3,4
-  mpirun -n 8 pario bench --dir /scratch
+  pario bench block-cyclic --blocks 4 --strategies two-phase --stats
+  pario bench dist3d --set edge=512,ghost=1 --levels 0,2,3 --repeat 5
+  pario bench btio --ranks 36 --levels 2,3 --strategies sieve,auto
+  pario bench unstruc --set elements=100000,element_bytes=8,seed=7
+  pario bench stem2 --set array=SL1 --phases 0,1,2,3,4
+  pario bench stem2 --set array=loop,Ntime_steps=10 --files new --strategies auto
+  pario bench ior --set blockSize=64M,transferSize=1M,reorderTasksRandom=0
+  pario bench hacc-io --set numparticles=1M,layout=soa --files new
+  pario bench madbench2 --set no_pix=2000,no_gang=2
+  pario bench s3asim --set query_count=10,seed=3 --direction read
+  pario bench benchmarks/pattern.toml --levels 0,1,2,3
+  mpirun -n 8 pario bench hacc-io --quick --dir /scratch
   pario bench --nodes 4 --messages --hint cb_nodes=4 --dir /scratch --json > results.jsonl";
+
+/// What follows the options: the workloads, then how it is measured.
+fn after_help() -> String {
+    format!("{Catalogue}\n{EXAMPLES}")
+}
 
 impl Arguments {
     /// Whether ranks are threads, whoever started this.
@@ -165,6 +219,33 @@ impl Directions {
     }
 }
 
+/// Which files the steps of a program have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Files {
+    /// One, again and again
+    Same,
+    /// A new one for each step
+    New,
+}
+
+impl Files {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Files::Same => "same",
+            Files::New => "new",
+        }
+    }
+}
+
+/// How data lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MemoryLayout {
+    /// As in the papers' programs
+    Paper,
+    /// Without gaps, in the order of the file
+    Packed,
+}
+
 /// The ranks of MPI.
 pub(crate) struct World {
     pub(crate) ranks: u32,
@@ -186,10 +267,13 @@ pub(crate) enum Transport {
 pub(crate) struct Settings {
     pub(crate) ranks: u32,
     pub(crate) transport: Transport,
-    pub(crate) workloads: Vec<Box<dyn Workload>>,
-    pub(crate) strategies: Vec<Strategy>,
-    pub(crate) phases: Vec<u32>,
+    pub(crate) programs: Vec<Program>,
+    /// The reference, and what is compared with it.
+    pub(crate) contenders: Vec<Contender>,
     pub(crate) directions: Directions,
+    pub(crate) files: Files,
+    /// Whether data has no gaps in memory.
+    pub(crate) packed: bool,
     pub(crate) repeat: u32,
     pub(crate) directory: PathBuf,
     pub(crate) fresh: bool,
@@ -199,6 +283,7 @@ pub(crate) struct Settings {
     pub(crate) hints: Hints,
     /// `None` to skip nothing.
     pub(crate) calls_max: Option<u64>,
+    pub(crate) collective_calls_max: Option<u64>,
     pub(crate) json: bool,
     pub(crate) stats: bool,
 }
@@ -209,46 +294,124 @@ impl Settings {
     /// # Errors
     /// `Usage` if they contradict each other.
     pub(crate) fn new(arguments: &Arguments, world: Option<&World>) -> Result<Settings, Failure> {
-        let (ranks, bytes, repeat, calls_max) = match arguments.quick {
-            true => (4, 4 * MIB, 1, 500_000),
-            false => (16, 100 * MIB, 3, 1_000_000),
+        let (repeat, calls_max, collective_calls_max) = match arguments.quick {
+            true => (1, 500_000, 2_000),
+            false => (3, 1_000_000, 20_000),
         };
-        let ranks = world.map_or(arguments.ranks.unwrap_or(ranks), |world| world.ranks);
+        let names: Vec<&str> =
+            arguments.names.iter().chain(&arguments.workloads).map(String::as_str).collect();
+        let kinds = kinds(&names);
+        let ranks = arguments.ranks.unwrap_or_else(|| default_ranks(arguments.quick, &kinds));
+        let ranks = world.map_or(ranks, |world| world.ranks);
         let transport = match world {
             Some(world) => on_mpi(arguments, world)?,
             None => on_threads(arguments, ranks)?,
         };
-        let given = Wanted {
-            ranks,
-            bytes: arguments.bytes.unwrap_or(bytes),
-            block_bytes: or_else(unique(&arguments.blocks), || BLOCK_BYTES.to_vec()),
-            edge: arguments.edge,
-        };
+        let programs = programs(arguments, &names, ranks).map_err(Failure::Usage)?;
         let (hint_set, hints) = hints(&arguments.hints)?;
+        let limit =
+            |given: Option<u64>, default| (!arguments.all).then(|| given.unwrap_or(default));
         Ok(Settings {
             ranks,
             transport,
-            workloads: workloads(&arguments.workloads, &given)?,
-            strategies: or_else(unique(&arguments.strategies), default_strategies),
-            phases: unique(&arguments.phases),
+            programs,
+            contenders: contenders(arguments),
             directions: arguments.direction,
+            files: arguments.files,
+            packed: arguments.memory == MemoryLayout::Packed,
             repeat: arguments.repeat.unwrap_or(repeat),
             directory: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
             fresh: arguments.fresh,
             planned: arguments.planned,
             hint_set,
             hints,
-            calls_max: (!arguments.all).then(|| arguments.calls_max.unwrap_or(calls_max)),
+            calls_max: limit(arguments.calls_max, calls_max),
+            collective_calls_max: limit(arguments.collective_calls_max, collective_calls_max),
             json: arguments.json,
             stats: arguments.stats,
         })
     }
 
-    /// Size of the largest file.
+    /// Size of the files of the largest program.
     pub(crate) fn file_bytes(&self) -> u64 {
-        let elements = self.workloads.iter().map(|workload| workload.elements());
-        elements.max().unwrap_or(0) * ELEMENT_BYTES
+        let bytes = |program: &Program| -> u64 {
+            (0..program.files()).map(|file| program.file_bytes(file)).sum()
+        };
+        self.programs.iter().map(bytes).max().unwrap_or(0)
     }
+}
+
+/// The kinds that are named, or those that need not be.
+fn kinds(names: &[&str]) -> Vec<&'static Kind> {
+    let chosen = |kind: &&Kind| match names.is_empty() {
+        true => !kind.on_request,
+        false => names.contains(&kind.name),
+    };
+    KINDS.iter().filter(chosen).collect()
+}
+
+/// The ranks of the papers; the fewest where several are run.
+fn default_ranks(quick: bool, kinds: &[&Kind]) -> u32 {
+    let ranks = kinds.iter().map(|kind| kind.ranks).min();
+    if quick { 4 } else { ranks.unwrap_or(16) }
+}
+
+/// The workloads that were asked for, those of files at the end.
+fn programs(arguments: &Arguments, names: &[&str], ranks: u32) -> Result<Vec<Program>, String> {
+    let kinds = kinds(names);
+    let given = parse_parameters(&arguments.parameters, &kinds)?;
+    let mut programs = Vec::new();
+    for kind in kinds {
+        let wanted = Wanted {
+            ranks,
+            bytes: arguments.bytes,
+            quick: arguments.quick,
+            named: !names.is_empty(),
+            block_bytes: or_else(unique(&arguments.blocks), || BLOCK_BYTES.to_vec()),
+            edge: arguments.edge,
+            steps: arguments.steps,
+            chosen: Chosen::new(kind.parameters, &given),
+        };
+        programs.extend((kind.make)(&wanted)?);
+    }
+    for name in names.iter().filter(|name| name.ends_with(DESCRIPTION)) {
+        programs.push(description::make(name.as_ref(), ranks, arguments.steps)?);
+    }
+    check_directions(arguments.direction, &programs)?;
+    Ok(programs)
+}
+
+/// Refuses a direction in which nothing goes.
+fn check_directions(asked: Directions, programs: &[Program]) -> Result<(), String> {
+    let moves = |ways: Ways| {
+        let writes = asked.writes() && ways != Ways::ReadOnly;
+        writes || asked.reads() && ways != Ways::WriteOnly
+    };
+    for program in programs {
+        if !program.parts.iter().any(|part| moves(part.ways())) {
+            let shapes: Vec<String> = program.parts.iter().map(|part| part.shape()).collect();
+            return Err(format!("--direction: nothing goes that way: {}", shapes.join(", ")));
+        }
+    }
+    Ok(())
+}
+
+/// The reference, and at each level the strategies that make a difference there.
+fn contenders(arguments: &Arguments) -> Vec<Contender> {
+    let asked = or_else(unique(&arguments.strategies), default_strategies);
+    let levels = or_else(unique(&arguments.levels), || vec![3]);
+    let mut contenders = vec![Contender::BlockIo];
+    for level in levels.into_iter().filter_map(Level::new) {
+        for strategy in level.strategies(&asked, arguments.strategies.is_empty()) {
+            contenders.push(Contender::Pario(Way { strategy, phases: None, level }));
+        }
+        if level == Level::CollectiveView {
+            let phased =
+                |&phases: &u32| Way { strategy: Strategy::MultiPhase, phases: Some(phases), level };
+            contenders.extend(unique(&arguments.phases).iter().map(phased).map(Contender::Pario));
+        }
+    }
+    contenders
 }
 
 fn on_threads(arguments: &Arguments, ranks: u32) -> Result<Transport, Failure> {
@@ -270,17 +433,6 @@ fn on_mpi(arguments: &Arguments, world: &World) -> Result<Transport, Failure> {
         _ if arguments.messages => refused("--messages: on MPI there is nothing else".to_owned()),
         _ => Ok(Transport::Mpi { nodes: *nodes, library: mpi.clone() }),
     }
-}
-
-fn workloads(names: &[String], wanted: &Wanted) -> Result<Vec<Box<dyn Workload>>, Failure> {
-    let mut workloads = Vec::new();
-    for kind in &KINDS {
-        let named = names.iter().any(|name| name == kind.name);
-        if named || names.is_empty() && !kind.on_request {
-            workloads.extend((kind.make)(wanted).map_err(Failure::Usage)?);
-        }
-    }
-    Ok(workloads)
 }
 
 /// All strategies, the one that pario chooses itself at the end.
@@ -320,8 +472,13 @@ fn or_else<T>(values: Vec<T>, default: impl FnOnce() -> Vec<T>) -> Vec<T> {
     if values.is_empty() { default() } else { values }
 }
 
-fn workload_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(KINDS.iter().map(|kind| kind.name))
+/// The name of a workload, or that of a description.
+fn parse_workload(text: &str) -> Result<String, String> {
+    if text.ends_with(DESCRIPTION) || KINDS.iter().any(|kind| kind.name == text) {
+        return Ok(text.to_owned());
+    }
+    let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    Err(format!("use {} or FILE.toml", names.join(", ")))
 }
 
 fn parse_strategy(text: &str) -> Result<Strategy, String> {
@@ -329,7 +486,7 @@ fn parse_strategy(text: &str) -> Result<Strategy, String> {
 }
 
 /// A number of bytes, maybe with one of the suffixes K, M, G.
-fn parse_bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let units = [('K', 1 << 10), ('M', MIB), ('G', 1 << 30)];
     let with_unit = units.iter().find_map(|&(suffix, unit)| {
         Some((text.strip_suffix([suffix, suffix.to_ascii_lowercase()])?, unit))

@@ -1,109 +1,28 @@
 //! One measurement: bytes move, a clock runs, every byte is compared.
 //!
-//! All of this runs on every rank. Only the call itself is timed. All ranks meet at a barrier
-//! before it; the time goes from the first rank that leaves the barrier to the last one that has
-//! ended, because with more ranks than processors a rank's own time says little. Ranks on other
-//! machines have other clocks; then the slowest machine counts.
+//! All of this runs on every rank. All ranks meet at a barrier before each step. What is timed is
+//! the calls and, where each step has a file of its own, all from its open to its close.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pario::{CallStatistics, File, Strategy, View};
-use rustix::time::{ClockId, clock_gettime};
-use serde::{Deserialize, Serialize};
+use pario::{CallStatistics, File, Strategy};
 
-use super::arguments::{Settings, with_strategy};
-use super::scratch::Scratch;
+use super::arguments::{Directions, Files, Settings, with_strategy};
+use super::contender::{Contender, Level, Way};
+use super::part::{Direction, Part};
+use super::pieces::Piece;
+use super::scratch::{Scratch, make_together, open_together};
 use super::team::Team;
-use super::verify::{Pattern, Share, check_len};
-use super::workload::{ELEMENT_BYTES, Workload};
+use super::turn::{Measured, Span, Turn, difference, now};
+use super::verify::{Expected, Pattern, Share, read_exact};
+use super::workload::{Program, Ways, Workload};
 use crate::failure::Failure;
 
-/// Who is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Contender {
-    /// Every rank in one piece, in its own part of the file: the reference of paper 002.
-    BlockIo,
-    Strategy(Strategy),
-    /// Multi-phase with so many phases.
-    Phases(u32),
-}
-
-/// Names of [`Contender::Phases`].
-const PHASED: [&str; 10] = [
-    "multi-phase 0",
-    "multi-phase 1",
-    "multi-phase 2",
-    "multi-phase 3",
-    "multi-phase 4",
-    "multi-phase 5",
-    "multi-phase 6",
-    "multi-phase 7",
-    "multi-phase 8",
-    "multi-phase 9",
-];
-
-impl Contender {
-    /// The name in the output for programs.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Contender::BlockIo => "block",
-            Contender::Strategy(strategy) => strategy.name(),
-            Contender::Phases(phases) => {
-                let index = usize::try_from(phases).unwrap_or(usize::MAX);
-                PHASED.get(index).copied().unwrap_or("multi-phase")
-            }
-        }
-    }
-
-    /// The strategy that is asked for, and the number of phases.
-    pub(crate) fn wanted(self) -> Option<(Strategy, Option<u32>)> {
-        match self {
-            Contender::BlockIo => None,
-            Contender::Strategy(strategy) => Some((strategy, None)),
-            Contender::Phases(phases) => Some((Strategy::MultiPhase, Some(phases))),
-        }
-    }
-}
-
-impl fmt::Display for Contender {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Contender::BlockIo => "Block I/O",
-            other => other.name(),
-        })
-    }
-}
-
-/// Which way the bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Write,
-    Read,
-}
-
-impl Direction {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Direction::Write => "write",
-            Direction::Read => "read",
-        }
-    }
-}
-
-/// What one call of all ranks took. Every byte of it was right.
-#[derive(Clone, Debug)]
-pub(crate) struct Measured {
-    pub(crate) seconds: f64,
-    /// Counts are sums over the ranks; times are those of the rank with the most storage time,
-    /// because the others mostly wait for it.
-    pub(crate) statistics: CallStatistics,
-}
-
 /// A write and a read of the same bytes, as far as they were asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Repetition {
     pub(crate) write: Option<Measured>,
     pub(crate) read: Option<Measured>,
@@ -117,90 +36,113 @@ pub(crate) struct Bench<'a> {
     pub(crate) scratch: &'a Scratch,
 }
 
-/// A workload with this rank's part of it, ready to be measured.
+/// Whose order the bytes of a file are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// The workload's.
+    Workload,
+    /// One rank of a part after the other.
+    Block(usize),
+}
+
+/// A file that is measured.
+struct OnDisk {
+    path: PathBuf,
+    file: fs::File,
+    /// What it has: the values, and in which order.
+    content: Option<(Pattern, Layout)>,
+    file_bytes: u64,
+}
+
+/// A program with this rank's part of it, ready to be measured.
 pub(crate) struct Bed<'a> {
-    settings: &'a Settings,
-    team: &'a Team<'a>,
-    scratch: &'a Scratch,
-    workload: &'a dyn Workload,
-    view: View,
-    buffer: Vec<u32>,
-    /// This rank's place in the file of Block I/O, in elements.
-    block_start: u64,
-    /// Number of contiguous pieces in the file, over all ranks.
-    pieces: u64,
+    bench: Bench<'a>,
+    program: &'a Program,
+    pub(crate) parts: Vec<Part<'a>>,
+    files: Vec<OnDisk>,
     salt: u8,
+    /// Files made so far, for their names.
+    made: u64,
 }
 
-/// One rank's part of a measurement, as all ranks learn it.
-#[derive(Serialize, Deserialize)]
-struct Turn {
-    clock: u64,
-    begin: Duration,
-    end: Duration,
-    /// Of meeting, planning, exchange and storage.
-    times: [Duration; 4],
-    counts: [u64; COUNTS],
-}
-
-/// A rank's elements and pieces.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct Size {
-    elements: u64,
-    pieces: u64,
-}
+/// Salt of what belongs to nobody; measurements have others.
+const HOLE_SALT: u8 = 0;
 
 impl<'a> Bed<'a> {
-    /// Makes the buffers, and a file of the right size that has been written once.
-    pub(crate) fn new(bench: Bench<'a>, workload: &'a dyn Workload) -> Result<Bed<'a>, Failure> {
-        let Bench { settings, team, scratch } = bench;
-        let own = size(workload, team.rank());
-        let made = buffer(own.elements, team.rank()).and_then(|buffer| {
-            let view = workload.view(team.rank());
-            Ok((buffer, view.map_err(|error| Failure::during("making views", error))?))
-        });
-        let (made, own) = match made {
-            Ok(made) => (Some(made), Ok(own)),
-            Err(failure) => (None, Err(failure)),
-        };
-        let sizes = team.all(own)?;
-        let (buffer, view) = made.ok_or(Failure::Told(1))?;
-        let before = sizes.iter().zip(0..team.rank()).map(|(size, _)| size.elements);
-        let (block_start, pieces) = (before.sum(), sizes.iter().map(|size| size.pieces).sum());
-        let bed =
-            Bed { settings, team, scratch, workload, view, buffer, block_start, pieces, salt: 0 };
-        bed.cut_file()?;
-        team.agree(bed.write_share(Pattern::new(bed.salt)))?;
+    /// Makes the buffers, and files of the right size that have been written once.
+    pub(crate) fn new(bench: Bench<'a>, program: &'a Program) -> Result<Bed<'a>, Failure> {
+        let packed = bench.settings.packed;
+        let workloads = program.parts.iter().map(|workload| &**workload);
+        let parts = workloads.map(|workload| Part::new(bench.team, workload, packed));
+        let parts = parts.collect::<Result<Vec<Part<'a>>, Failure>>()?;
+        let mut bed = Bed { bench, program, parts, files: Vec::new(), salt: HOLE_SALT, made: 0 };
+        for number in 0..program.files() {
+            let on_disk = bed.make_file(program.file_bytes(number))?;
+            bed.files.push(on_disk);
+        }
+        let first = |number| program.parts.iter().position(|part| part.file() == number);
+        let owners: Vec<usize> = (0..program.files()).filter_map(first).collect();
+        for part in owners {
+            bed.lay_out(part, Pattern::new(HOLE_SALT), Layout::Workload)?;
+        }
         Ok(bed)
     }
 
-    fn cut_file(&self) -> Result<(), Failure> {
-        self.team.first(|| {
-            let cut = self.scratch.file.set_len(0);
-            cut.map_err(|error| Failure::during("cutting the file", error))
-        })
+    /// A new empty file with a name of its own.
+    fn make_file(&mut self, file_bytes: u64) -> Result<OnDisk, Failure> {
+        let path = self.next_path();
+        let file = make_together(self.bench.team, &path)?;
+        Ok(OnDisk { path, file, content: None, file_bytes })
     }
 
-    /// This rank's part of work on the whole file.
+    fn next_path(&mut self) -> PathBuf {
+        self.made += 1;
+        self.bench.scratch.file(&format!("file-{}", self.made))
+    }
+
+    /// This rank's part of work on a whole file.
     fn share(&self) -> Share {
-        Share { number: self.team.rank(), count: self.team.size() }
+        Share { number: self.bench.team.rank(), count: self.bench.team.size() }
     }
 
-    fn write_share(&self, pattern: Pattern) -> Result<(), Failure> {
-        pattern.write_file(&self.scratch.file, self.workload.elements(), self.share())
+    fn on_disk(&self, part: usize) -> &OnDisk {
+        &self.files[self.program.parts[part].file()]
+    }
+
+    fn on_disk_mut(&mut self, part: usize) -> &mut OnDisk {
+        let number = self.program.parts[part].file();
+        &mut self.files[number]
+    }
+
+    /// Whether writes find nothing in the file.
+    fn is_fresh(&self) -> bool {
+        self.bench.settings.fresh || self.bench.settings.files == Files::New
+    }
+
+    fn expected(&self, part: usize, pattern: Pattern) -> Expected<'_> {
+        Expected {
+            pattern,
+            file_bytes: self.on_disk(part).file_bytes,
+            holes: &self.parts[part].holes,
+            hole_pattern: (!self.is_fresh()).then(|| Pattern::new(HOLE_SALT)),
+        }
     }
 
     /// About how many storage calls a strategy needs, at most.
-    pub(crate) fn storage_calls(&self, strategy: Strategy, phases: Option<u32>) -> u64 {
-        let pieces = self.pieces;
-        let hints = &self.settings.hints;
-        let ranks = u64::from(self.settings.ranks);
-        let bytes = self.workload.elements() * ELEMENT_BYTES;
+    pub(crate) fn storage_calls(&self, part: usize, way: Way) -> u64 {
+        let sizes = &self.parts[part].sizes;
+        let pieces = sizes.pieces;
+        let hints = &self.bench.settings.hints;
+        let ranks = u64::from(self.bench.settings.ranks);
+        let bytes = self.program.parts[part].file_bytes();
+        if way.level == Level::Pieces {
+            return sizes.calls;
+        }
         // Scattered pieces need a system call each, also when they come as a list.
-        match strategy {
+        match way.strategy {
             Strategy::Direct | Strategy::List => pieces,
             // Each phase halves the number of pieces; with all of them there is one.
-            Strategy::MultiPhase => match phases.or(hints.phases) {
+            Strategy::MultiPhase => match way.phases.or(hints.phases) {
                 Some(phases) if 1 << phases < ranks => pieces >> phases,
                 _ => 0,
             },
@@ -217,91 +159,184 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// Measures a contender once; every byte is compared.
-    pub(crate) fn repeat(&mut self, contender: Contender) -> Result<Repetition, Failure> {
-        self.salt = self.salt.wrapping_add(1);
-        let pattern = Pattern::new(self.salt);
-        pattern.fill(&mut self.buffer, self.workload.runs(self.team.rank()));
-        let directions = self.settings.directions;
-        let write = match directions.writes() {
-            true => Some(self.write(contender, pattern)?),
-            false => {
-                self.lay_out(contender, pattern)?;
-                None
+    /// Runs the program once with a contender; every byte is compared. The outcomes of its steps,
+    /// each with the index of its part.
+    pub(crate) fn repeat(
+        &mut self,
+        contender: Contender,
+        skipped: &[bool],
+    ) -> Result<Vec<(usize, Repetition)>, Failure> {
+        let mut open: Vec<Option<File>> = self.parts.iter().map(|_| None).collect();
+        let mut outcomes = Vec::new();
+        for step in &self.program.steps {
+            if skipped[step.part] {
+                continue;
             }
-        };
-        let read = match directions.reads() {
-            true => Some(self.read(contender, pattern)?),
-            false => None,
-        };
-        Ok(Repetition { write, read })
+            compute(step.compute);
+            let mut repetition = Repetition::default();
+            for direction in self.directions(step.part) {
+                let file = &mut open[step.part];
+                match direction {
+                    Direction::Write => {
+                        repetition.write = Some(self.write(step.part, contender, file)?);
+                    }
+                    Direction::Read => {
+                        repetition.read = Some(self.read(step.part, contender, file)?);
+                    }
+                }
+            }
+            outcomes.push((step.part, repetition));
+        }
+        for file in open.into_iter().flatten() {
+            file.close().map_err(|error| Failure::during("closing the file", error))?;
+        }
+        Ok(outcomes)
     }
 
-    fn write(&mut self, contender: Contender, pattern: Pattern) -> Result<Measured, Failure> {
-        if self.settings.fresh {
-            self.cut_file()?;
+    /// Removes the files: those of the next program have the same names.
+    pub(crate) fn finish(&self) -> Result<(), Failure> {
+        self.bench.team.first(|| self.files.iter().try_for_each(|on_disk| remove(&on_disk.path)))
+    }
+
+    /// What is measured of a part, in its order.
+    fn directions(&self, part: usize) -> Vec<Direction> {
+        let asked = self.bench.settings.directions;
+        in_order(self.program.parts[part].ways(), asked)
+    }
+
+    fn next_pattern(&mut self) -> Pattern {
+        self.salt = self.salt.wrapping_add(1);
+        if self.salt == HOLE_SALT {
+            self.salt += 1;
         }
-        let measured = self.transfer(contender, Direction::Write)?;
-        let (file, elements) = (&self.scratch.file, self.workload.elements());
-        let checked = match contender {
-            Contender::Strategy(_) | Contender::Phases(_) => {
-                pattern.check_file(file, elements, self.share())
+        Pattern::new(self.salt)
+    }
+
+    fn write(
+        &mut self,
+        part: usize,
+        contender: Contender,
+        open: &mut Option<File>,
+    ) -> Result<Measured, Failure> {
+        let block = contender == Contender::BlockIo;
+        let layout = if block { Layout::Block(part) } else { Layout::Workload };
+        self.prepare_write(part, layout)?;
+        let pattern = self.next_pattern();
+        self.parts[part].fill(pattern, Direction::Write, block);
+        let measured = self.transfer(part, contender, (Direction::Write, pattern), open)?;
+        if self.is_new() {
+            let path = self.on_disk(part).path.clone();
+            self.on_disk_mut(part).file = open_together(self.bench.team, &path)?;
+        }
+        let checked = match block {
+            true => self.check_block(part, pattern),
+            false => {
+                let expected = self.expected(part, pattern);
+                expected.check_file(&self.on_disk(part).file, self.share())
             }
-            Contender::BlockIo => self.check_block(pattern),
         };
-        let explain = |failure| self.explain(contender, Direction::Write, failure);
-        self.team.agree(checked.map_err(explain))?;
+        let explain = |failure| self.explain(part, contender, Direction::Write, failure);
+        self.bench.team.agree(checked.map_err(explain))?;
+        self.on_disk_mut(part).content = Some((pattern, layout));
         Ok(measured)
     }
 
-    fn read(&mut self, contender: Contender, pattern: Pattern) -> Result<Measured, Failure> {
+    /// Whether each step that only writes has a file of its own.
+    fn is_new(&self) -> bool {
+        self.bench.settings.files == Files::New
+    }
+
+    /// Makes the file ready for a write: new, empty, or with the right bytes where nobody writes.
+    fn prepare_write(&mut self, part: usize, layout: Layout) -> Result<(), Failure> {
+        let rewrites = self.program.parts[part].ways() == Ways::ReadFirst;
+        if self.is_new() && !rewrites {
+            let (old, next) = (self.on_disk(part).path.clone(), self.next_path());
+            self.bench.team.first(|| remove(&old))?;
+            self.on_disk_mut(part).path = next;
+            return Ok(());
+        }
+        if self.bench.settings.fresh && !rewrites {
+            let file = &self.on_disk(part).file;
+            return self.bench.team.first(|| {
+                let cut = file.set_len(0);
+                cut.map_err(|error| Failure::during("cutting the file", error))
+            });
+        }
+        let disturbed = !matches!(self.on_disk(part).content, Some((_, Layout::Workload)));
+        if !self.parts[part].holes.is_empty() && layout == Layout::Workload && disturbed {
+            let pattern = self.next_pattern();
+            return self.lay_out(part, pattern, Layout::Workload);
+        }
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        part: usize,
+        contender: Contender,
+        open: &mut Option<File>,
+    ) -> Result<Measured, Failure> {
+        let block = contender == Contender::BlockIo;
+        let layout = if block { Layout::Block(part) } else { Layout::Workload };
+        let pattern = match self.on_disk(part).content {
+            Some((pattern, there)) if there == layout => pattern,
+            _ => {
+                let pattern = self.next_pattern();
+                self.lay_out(part, pattern, layout)?;
+                pattern
+            }
+        };
         // No byte of what was written may pass for something that was read.
-        invert(&mut self.buffer);
-        let measured = self.transfer(contender, Direction::Read)?;
-        let rank = self.team.rank();
-        let checked = pattern.check(&self.buffer, self.workload.runs(rank)).map_err(|mismatch| {
-            let offset = mismatch.index * ELEMENT_BYTES;
-            let failure = Failure::during(format!("rank {rank}, offset {offset}"), mismatch);
-            self.explain(contender, Direction::Read, failure)
-        });
-        self.team.agree(checked)?;
+        self.parts[part].fill(pattern.complement(), Direction::Read, block);
+        let measured = self.transfer(part, contender, (Direction::Read, pattern), open)?;
+        let checked = self.parts[part].check(pattern, block);
+        let explain = |failure| self.explain(part, contender, Direction::Read, failure);
+        self.bench.team.agree(checked.map_err(explain))?;
         Ok(measured)
     }
 
     /// Writes what a contender will read, by plain system calls.
-    fn lay_out(&self, contender: Contender, pattern: Pattern) -> Result<(), Failure> {
-        let written = match contender {
-            Contender::Strategy(_) | Contender::Phases(_) => self.write_share(pattern),
-            Contender::BlockIo => {
-                let bytes = bytemuck::cast_slice(&self.buffer);
-                let written = self.scratch.file.write_all_at(bytes, self.block_offset());
+    fn lay_out(&mut self, part: usize, pattern: Pattern, layout: Layout) -> Result<(), Failure> {
+        let written = match layout {
+            Layout::Workload => {
+                self.expected(part, pattern).write_file(&self.on_disk(part).file, self.share())
+            }
+            Layout::Block(_) => {
+                let own = &mut self.parts[part];
+                own.fill(pattern, Direction::Write, true);
+                let number = self.program.parts[part].file();
+                let start = own.block_start;
+                let written = self.files[number].file.write_all_at(own.packed(), start);
                 written.map_err(|error| Failure::during("writing the file", error))
             }
         };
-        self.team.agree(written)
+        self.bench.team.agree(written)?;
+        self.on_disk_mut(part).content = Some((pattern, layout));
+        Ok(())
     }
 
     /// Compares this rank's part of a file of Block I/O.
-    fn check_block(&self, pattern: Pattern) -> Result<(), Failure> {
-        let file = &self.scratch.file;
-        check_len(file, self.workload.elements())?;
-        let mut found = vec![0; self.buffer.len()];
-        let runs = self.workload.runs(self.team.rank());
-        pattern.check_part(file, self.block_start, &mut found, runs)
-    }
-
-    /// This rank's place in the file of Block I/O, in bytes.
-    fn block_offset(&self) -> u64 {
-        self.block_start * ELEMENT_BYTES
+    fn check_block(&self, part: usize, pattern: Pattern) -> Result<(), Failure> {
+        let own = &self.parts[part];
+        let mut found = vec![0; own.bytes()];
+        read_exact(&self.on_disk(part).file, &mut found, own.block_start)?;
+        own.check_block(pattern, &found)
     }
 
     /// Adds to a failure what was measured.
-    fn explain(&self, contender: Contender, direction: Direction, failure: Failure) -> Failure {
+    fn explain(
+        &self,
+        part: usize,
+        contender: Contender,
+        direction: Direction,
+        failure: Failure,
+    ) -> Failure {
         let (Failure::Usage(text) | Failure::Run(text)) = failure else { return failure };
+        let workload = &self.program.parts[part];
         Failure::Run(format!(
             "{}, blocks of {} bytes, {contender}, {}: {text}",
-            self.workload.name(),
-            self.workload.block_bytes(),
+            full_name(&**workload),
+            workload.block_bytes(),
             direction.name()
         ))
     }
@@ -309,168 +344,227 @@ impl<'a> Bed<'a> {
     /// Moves the bytes of all ranks, with the clock running.
     fn transfer(
         &mut self,
+        part: usize,
         contender: Contender,
-        direction: Direction,
+        (direction, pattern): (Direction, Pattern),
+        open: &mut Option<File>,
     ) -> Result<Measured, Failure> {
         let turn = match contender {
-            Contender::BlockIo => self.block_turn(direction),
-            Contender::Strategy(strategy) => self.turn((strategy, None), direction),
-            Contender::Phases(phases) => self.turn((Strategy::MultiPhase, Some(phases)), direction),
+            Contender::BlockIo => self.block_turn(part, direction),
+            Contender::Pario(way) if self.is_new() => self.new_turn(part, way, direction),
+            Contender::Pario(way) => self.same_turn(part, way, (direction, pattern), open),
         };
-        let turn = turn.map_err(|failure| self.explain(contender, direction, failure));
+        let turn = turn.map_err(|failure| self.explain(part, contender, direction, failure));
         let (own, statistics) = match turn {
             Ok((turn, statistics)) => (Ok(turn), statistics),
             Err(failure) => (Err(failure), CallStatistics::default()),
         };
-        Ok(Measured::of(&self.team.all(own)?, statistics))
+        Ok(Measured::of(&self.bench.team.all(own)?, statistics))
     }
 
     /// A rank of Block I/O: one plain system call. Nothing can fail before the barrier.
-    fn block_turn(&mut self, direction: Direction) -> Result<(Turn, CallStatistics), Failure> {
-        let offset = self.block_offset();
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.buffer);
-        self.team.barrier()?;
-        let begin = now();
-        let moved = match direction {
-            Direction::Write => self.scratch.file.write_all_at(bytes, offset),
-            Direction::Read => self.scratch.file.read_exact_at(bytes, offset),
-        };
-        let end = now();
-        moved.map_err(|error| Failure::Run(error.to_string()))?;
-        let mut statistics = CallStatistics::default();
-        let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        statistics.rounds = 1;
-        statistics.storage = end.saturating_sub(begin);
-        (statistics.requested_bytes, statistics.moved_bytes) = (len, len);
-        match direction {
-            Direction::Write => {
-                (statistics.storage_writes, statistics.storage_written_bytes) = (1, len);
-            }
-            Direction::Read => (statistics.storage_reads, statistics.storage_read_bytes) = (1, len),
-        }
-        Ok((Turn::new(self.team.clock(), (begin, end), &statistics), statistics))
-    }
-
-    /// A rank's part of a collective call of pario. What comes before the barrier fails on all
-    /// ranks or on none, so that nobody waits there for ever.
-    fn turn(
+    fn block_turn(
         &mut self,
-        (strategy, phases): (Strategy, Option<u32>),
+        part: usize,
         direction: Direction,
     ) -> Result<(Turn, CallStatistics), Failure> {
-        let failed = |error: pario::Error| Failure::Run(error.to_string());
-        let options = match direction {
-            Direction::Write => File::options().write(true),
-            Direction::Read => File::options().read(true),
-        };
-        let hints = with_strategy(&self.settings.hint_set, strategy, phases);
-        let options = hints.iter().fold(options, |options, (key, value)| options.hint(key, value));
-        let file = options.open(self.team.comm(), self.scratch.path()).map_err(failed)?;
-        file.set_view(&self.view).map_err(failed)?;
-        let call = |buffer: &mut Vec<u32>| match direction {
-            Direction::Write => file.write_all(0, &*buffer),
-            Direction::Read => file.read_all(0, buffer),
-        };
-        if self.settings.planned {
-            // What this call moves must not pass for what the measured one does.
-            invert(&mut self.buffer);
-            call(&mut self.buffer).map_err(failed)?;
-            invert(&mut self.buffer);
-        }
-        self.team.barrier()?;
+        let (is_new, team) = (self.is_new(), self.bench.team);
+        let number = self.program.parts[part].file();
+        let on_disk = &self.files[number];
+        let own = &mut self.parts[part];
+        let offset = own.block_start;
+        team.barrier()?;
+        let step_begin = now();
+        let opened = is_new.then(|| open_plain(&on_disk.path, direction)).transpose();
+        let opened = opened.map_err(|error| Failure::during("opening the file", error))?;
+        let file = opened.as_ref().unwrap_or(&on_disk.file);
         let begin = now();
-        let moved = call(&mut self.buffer);
+        let moved = match direction {
+            Direction::Write => file.write_all_at(own.packed(), offset),
+            Direction::Read => file.read_exact_at(own.packed(), offset),
+        };
         let end = now();
-        let statistics = file.last_call();
+        drop(opened);
+        let step = is_new.then(|| (step_begin, now()));
+        moved.map_err(|error| Failure::Run(error.to_string()))?;
+        let len = u64::try_from(own.bytes()).unwrap_or(u64::MAX);
+        let statistics = block_statistics(direction, len, end.saturating_sub(begin));
+        Ok((Turn::new(team.clock(), (begin, end), step, &statistics), statistics))
+    }
+
+    /// How pario opens the file of a part.
+    fn options(&self, way: Way) -> pario::OpenOptions {
+        let hint_set = &self.bench.settings.hint_set;
+        let hints = with_strategy(hint_set, way.strategy, way.phases);
+        let options = File::options().read(true).write(true);
+        hints.iter().fold(options, |options, (key, value)| options.hint(key, value))
+    }
+
+    /// A step on a file that stays open. What comes before the barrier fails on all ranks or on
+    /// none, so that nobody waits there for ever.
+    fn same_turn(
+        &mut self,
+        part: usize,
+        way: Way,
+        (direction, pattern): (Direction, Pattern),
+        open: &mut Option<File>,
+    ) -> Result<(Turn, CallStatistics), Failure> {
+        let is_first = open.is_none();
+        let file = match open.take() {
+            Some(file) => file,
+            None => {
+                let path = &self.on_disk(part).path;
+                self.options(way).open(self.bench.team.comm(), path).map_err(failed)?
+            }
+        };
+        let own = &mut self.parts[part];
+        if !way.level.is_by_piece() && (is_first || own.reorders) {
+            file.set_view(own.view(direction)).map_err(failed)?;
+        }
+        let pieces = piece_calls(own, way.level, direction);
+        if self.bench.settings.planned {
+            plan(own, &file, way.level, direction, &pieces, pattern)?;
+        }
+        let before = file.statistics().total;
+        self.bench.team.barrier()?;
+        let begin = now();
+        let moved = own.perform(&file, way.level, direction, &pieces);
+        let end = now();
+        let mut statistics = difference(file.statistics().total, before);
+        name_call(&mut statistics, &file);
         moved.map_err(failed)?;
-        file.close().map_err(failed)?;
-        Ok((Turn::new(self.team.clock(), (begin, end), &statistics), statistics))
+        *open = Some(file);
+        Ok((Turn::new(self.bench.team.clock(), (begin, end), None, &statistics), statistics))
     }
-}
 
-fn invert(buffer: &mut [u32]) {
-    buffer.iter_mut().for_each(|element| *element = !*element);
-}
-
-/// A rank's part of a workload.
-fn size(workload: &dyn Workload, rank: u32) -> Size {
-    let (mut size, mut end) = (Size { elements: 0, pieces: 0 }, None);
-    for run in workload.runs(rank) {
-        size.elements += run.end - run.start;
-        size.pieces += u64::from(end != Some(run.start));
-        end = Some(run.end);
-    }
-    size
-}
-
-fn buffer(len: u64, rank: u32) -> Result<Vec<u32>, Failure> {
-    let mut buffer = Vec::new();
-    let room = usize::try_from(len).ok().filter(|&len| buffer.try_reserve_exact(len).is_ok());
-    let room = room.ok_or_else(|| {
-        Failure::Run(format!("no memory for {len} elements of rank {rank}; use less --bytes"))
-    })?;
-    buffer.resize(room, 0);
-    Ok(buffer)
-}
-
-/// The time on a clock that all processes of a machine share.
-fn now() -> Duration {
-    let time = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-/// Numbers of a call that add up over the ranks.
-const COUNTS: usize = 10;
-
-fn counts(statistics: &mut CallStatistics) -> [&mut u64; COUNTS] {
-    [
-        &mut statistics.requested_bytes,
-        &mut statistics.moved_bytes,
-        &mut statistics.messages,
-        &mut statistics.sent_bytes,
-        &mut statistics.shared_bytes,
-        &mut statistics.storage_reads,
-        &mut statistics.storage_read_bytes,
-        &mut statistics.storage_writes,
-        &mut statistics.storage_written_bytes,
-        &mut statistics.locks,
-    ]
-}
-
-impl Turn {
-    fn new(clock: u64, (begin, end): (Duration, Duration), statistics: &CallStatistics) -> Turn {
-        let CallStatistics { meeting, planning, exchange, storage, .. } = *statistics;
-        let times = [meeting, planning, exchange, storage];
-        let counts = counts(&mut statistics.clone()).map(|count| *count);
-        Turn { clock, begin, end, times, counts }
-    }
-}
-
-impl Measured {
-    /// All ranks' turns as one; the rest is as one rank's statistics say.
-    fn of(turns: &[Turn], mut statistics: CallStatistics) -> Measured {
-        for (index, sum) in counts(&mut statistics).into_iter().enumerate() {
-            *sum = turns.iter().map(|turn| turn.counts[index]).sum();
+    /// A step with a file of its own: open, view, calls, close.
+    fn new_turn(
+        &mut self,
+        part: usize,
+        way: Way,
+        direction: Direction,
+    ) -> Result<(Turn, CallStatistics), Failure> {
+        let options = self.options(way).create(direction == Direction::Write);
+        let path = self.on_disk(part).path.clone();
+        let own = &mut self.parts[part];
+        let pieces = piece_calls(own, way.level, direction);
+        let team = self.bench.team;
+        team.barrier()?;
+        let step_begin = now();
+        let file = options.open(team.comm(), &path).map_err(failed)?;
+        if !way.level.is_by_piece() {
+            file.set_view(own.view(direction)).map_err(failed)?;
         }
-        let busiest = turns.iter().max_by_key(|turn| turn.times[3]);
-        if let Some(busiest) = busiest {
-            let [meeting, planning, exchange, storage] = busiest.times;
-            (statistics.meeting, statistics.planning) = (meeting, planning);
-            (statistics.exchange, statistics.storage) = (exchange, storage);
-        }
-        Measured { seconds: span(turns).as_secs_f64(), statistics }
+        let begin = now();
+        let moved = own.perform(&file, way.level, direction, &pieces);
+        let end = now();
+        let mut statistics = file.statistics().total;
+        name_call(&mut statistics, &file);
+        // The others wait for this rank in the close, whatever has happened to it.
+        let closed = file.close();
+        let step: Span = (step_begin, now());
+        moved.map_err(failed)?;
+        closed.map_err(failed)?;
+        Ok((Turn::new(team.clock(), (begin, end), Some(step), &statistics), statistics))
     }
 }
 
-/// From the first begin to the last end, of the ranks of each clock; the longest of these.
-fn span(turns: &[Turn]) -> Duration {
-    let mut spans: BTreeMap<u64, (Duration, Duration)> = BTreeMap::new();
-    for turn in turns {
-        let (begin, end) = spans.entry(turn.clock).or_insert((turn.begin, turn.end));
-        (*begin, *end) = (turn.begin.min(*begin), turn.end.max(*end));
+fn failed(error: pario::Error) -> Failure {
+    Failure::Run(error.to_string())
+}
+
+/// Makes the calls once, so that their plan is known; what they move must not pass for what the
+/// measured ones do.
+fn plan(
+    own: &mut Part<'_>,
+    file: &File,
+    level: Level,
+    direction: Direction,
+    pieces: &[Piece],
+    pattern: Pattern,
+) -> Result<(), Failure> {
+    own.fill(pattern.complement(), direction, false);
+    own.perform(file, level, direction, pieces).map_err(failed)?;
+    let right = match direction {
+        Direction::Write => pattern,
+        Direction::Read => pattern.complement(),
+    };
+    own.fill(right, direction, false);
+    Ok(())
+}
+
+fn piece_calls(own: &Part<'_>, level: Level, direction: Direction) -> Vec<Piece> {
+    match level.is_by_piece() {
+        true => own.piece_calls(direction),
+        false => Vec::new(),
     }
-    spans.into_values().map(|(begin, end)| end.saturating_sub(begin)).max().unwrap_or_default()
+}
+
+/// Which call it was, and why; sums have that of the last one.
+fn name_call(statistics: &mut CallStatistics, file: &File) {
+    let last = file.last_call();
+    (statistics.call, statistics.strategy) = (last.call, last.strategy);
+    (statistics.reason, statistics.aggregators) = (last.reason, last.aggregators);
+}
+
+fn block_statistics(direction: Direction, len: u64, storage: Duration) -> CallStatistics {
+    let mut statistics = CallStatistics::default();
+    (statistics.rounds, statistics.storage) = (1, storage);
+    (statistics.requested_bytes, statistics.moved_bytes) = (len, len);
+    match direction {
+        Direction::Write => {
+            (statistics.storage_writes, statistics.storage_written_bytes) = (1, len);
+        }
+        Direction::Read => (statistics.storage_reads, statistics.storage_read_bytes) = (1, len),
+    }
+    statistics
+}
+
+fn open_plain(path: &Path, direction: Direction) -> std::io::Result<fs::File> {
+    match direction {
+        Direction::Write => OpenOptions::new().write(true).create(true).truncate(false).open(path),
+        Direction::Read => OpenOptions::new().read(true).open(path),
+    }
+}
+
+fn remove(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::during(format!("removing {}", path.display()), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a workload and the user want, in the workload's order.
+fn in_order(ways: Ways, asked: Directions) -> Vec<Direction> {
+    let order: &[Direction] = match ways {
+        Ways::Both => &[Direction::Write, Direction::Read],
+        Ways::WriteOnly => &[Direction::Write],
+        Ways::ReadOnly => &[Direction::Read],
+        Ways::ReadFirst => &[Direction::Read, Direction::Write],
+    };
+    let wanted = |direction: &&Direction| match direction {
+        Direction::Write => asked.writes(),
+        Direction::Read => asked.reads(),
+    };
+    order.iter().filter(wanted).copied().collect()
+}
+
+/// A workload and its part.
+pub(crate) fn full_name(workload: &dyn Workload) -> String {
+    match workload.part() {
+        "" => workload.name().to_owned(),
+        part => format!("{} {part}", workload.name()),
+    }
+}
+
+/// Keeps this rank's processor busy.
+fn compute(time: Duration) {
+    let end = now() + time;
+    while now() < end {
+        std::hint::spin_loop();
+    }
 }
 
 #[cfg(test)]
@@ -478,28 +572,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_goes_from_the_first_to_the_last_on_the_slowest_machine() {
-        let turn = |clock, begin, end| {
-            let times = (Duration::from_secs(begin), Duration::from_secs(end));
-            Turn::new(clock, times, &CallStatistics::default())
-        };
-        let turns = [turn(1, 10, 14), turn(2, 900, 903), turn(1, 13, 17), turn(2, 905, 906)];
-        assert_eq!(span(&turns), Duration::from_secs(7));
-        assert_eq!(span(&turns[1..2]), Duration::from_secs(3));
-    }
-
-    #[test]
-    fn counts_add_up_and_times_are_those_of_the_busiest() {
-        let turn = |storage, bytes| {
-            let mut statistics = CallStatistics::default();
-            statistics.storage = Duration::from_secs(storage);
-            statistics.exchange = Duration::from_secs(100 - storage);
-            (statistics.moved_bytes, statistics.locks) = (bytes, 1);
-            Turn::new(0, (Duration::ZERO, Duration::from_secs(1)), &statistics)
-        };
-        let measured = Measured::of(&[turn(1, 5), turn(3, 7)], CallStatistics::default());
-        assert_eq!((measured.statistics.moved_bytes, measured.statistics.locks), (12, 2));
-        assert_eq!(measured.statistics.storage, Duration::from_secs(3));
-        assert_eq!(measured.statistics.exchange, Duration::from_secs(97));
+    fn a_workload_moves_its_bytes_in_its_own_order() {
+        let (write, read) = (Direction::Write, Direction::Read);
+        assert_eq!(in_order(Ways::Both, Directions::Both), [write, read]);
+        assert_eq!(in_order(Ways::ReadFirst, Directions::Both), [read, write]);
+        assert_eq!(in_order(Ways::ReadOnly, Directions::Both), [read]);
+        assert_eq!(in_order(Ways::Both, Directions::Read), [read]);
+        assert_eq!(in_order(Ways::WriteOnly, Directions::Read), []);
     }
 }

@@ -4,10 +4,14 @@
 //! | --- | --- |
 //! | `arguments` | the command line and what it means |
 //! | `workload` | which bytes each rank has |
-//! | `team` | the ranks, and what they tell each other |
-//! | `measure` | one timed call of all ranks |
+//! | `contender` | strategies and levels of requests |
+//! | `team` | the ranks, and what they send each other |
+//! | `part` | a rank's memory and its calls |
+//! | `pieces` | what is contiguous in the file and in memory |
+//! | `measure` | one timed step of all ranks |
+//! | `turn` | times and counts of all ranks |
 //! | `verify` | the right value of every byte |
-//! | `scratch` | the file, and its removal |
+//! | `scratch` | the directory of the files, and its removal |
 //! | `report` | the table, and JSON |
 //!
 //! Measurements on a busy machine wander. So all contenders take turns in each repetition, in an
@@ -19,22 +23,28 @@
 //! makes the file and prints.
 
 mod arguments;
+mod contender;
 mod measure;
+mod part;
+mod pieces;
 mod report;
 mod scratch;
 mod team;
+mod turn;
 mod verify;
 mod workload;
 
 pub(crate) use arguments::Arguments;
 
 use arguments::{Settings, Transport, World};
-use measure::{Bed, Bench, Contender, Measured, Repetition};
+use contender::{Contender, Level};
+use measure::{Bed, Bench, Repetition};
 use pario::{Communicator, Threads};
-use report::{Figure, Line, Report};
+use report::{Facts, Figure, Line, Report};
 use scratch::Scratch;
 use team::Team;
-use workload::Workload;
+use turn::Measured;
+use workload::Program;
 
 use crate::failure::Failure;
 
@@ -84,8 +94,8 @@ fn on_mpi(arguments: &Arguments) -> Result<(), Failure> {
 fn on_rank(settings: &Settings, team: &Team<'_>) -> Result<(), Failure> {
     let scratch = Scratch::new(team, &settings.directory, settings.file_bytes())?;
     let bench = Bench { settings, team, scratch: &scratch };
-    let per_workload = contenders(settings).len() * settings.workloads.len();
-    let steps = u64::try_from(per_workload).unwrap_or(u64::MAX) * u64::from(settings.repeat);
+    let per_program = settings.contenders.len() * settings.programs.len();
+    let steps = u64::try_from(per_program).unwrap_or(u64::MAX) * u64::from(settings.repeat);
     let report = match team.is_first() {
         true => Report::new(settings, &scratch, steps).map(Some),
         false => Ok(None),
@@ -95,59 +105,86 @@ fn on_rank(settings: &Settings, team: &Team<'_>) -> Result<(), Failure> {
         Err(failure) => (None, Err(failure)),
     };
     team.agree(begun)?;
-    for workload in &settings.workloads {
-        let lines = measure(bench, &**workload, report.as_ref())?;
-        let printed = report.as_ref().map(|report| report.lines(&**workload, &lines));
-        team.agree(printed.unwrap_or(Ok(())))?;
+    for program in &settings.programs {
+        let measured = measure(bench, program, report.as_ref())?;
+        for (workload, (facts, lines)) in program.parts.iter().zip(&measured) {
+            let printed = report.as_ref().map(|report| report.lines(&**workload, facts, lines));
+            team.agree(printed.unwrap_or(Ok(())))?;
+        }
     }
     team.agree(report.map_or(Ok(()), |report| report.finish()))
 }
 
-/// The reference, and what is compared with it.
-fn contenders(settings: &Settings) -> Vec<Contender> {
-    let strategies = settings.strategies.iter().map(|&strategy| Contender::Strategy(strategy));
-    let phased = settings.phases.iter().map(|&phases| Contender::Phases(phases));
-    std::iter::once(Contender::BlockIo).chain(strategies).chain(phased).collect()
-}
-
-/// One contender's repetitions, or why it has none.
+/// One contender's repetitions of one part, or why it has none.
 struct Series {
     contender: Contender,
     skipped: Option<String>,
     repetitions: Vec<Repetition>,
 }
 
-/// Measures all contenders on one workload.
+/// Measures all contenders on one program; what is to say of each part.
 fn measure(
     bench: Bench<'_>,
-    workload: &dyn Workload,
+    program: &Program,
     report: Option<&Report<'_>>,
-) -> Result<Vec<Line>, Failure> {
+) -> Result<Vec<(Facts, Vec<Line>)>, Failure> {
     let settings = bench.settings;
-    let mut bed = Bed::new(bench, workload)?;
-    let series = |contender| {
-        let skipped = skip_reason(settings, &bed, contender);
-        Series { contender, skipped, repetitions: Vec::new() }
+    let mut bed = Bed::new(bench, program)?;
+    let series = |&contender: &Contender| -> Vec<Series> {
+        let of_part = |part| {
+            let skipped = skip_reason(settings, &bed, part, contender);
+            Series { contender, skipped, repetitions: Vec::new() }
+        };
+        (0..program.parts.len()).map(of_part).collect()
     };
-    let mut all: Vec<Series> = contenders(settings).into_iter().map(series).collect();
+    let mut all: Vec<Vec<Series>> = settings.contenders.iter().map(series).collect();
     let (count, repeat) = (all.len(), usize::try_from(settings.repeat).unwrap_or(usize::MAX));
     for repetition in 0..repeat {
         for turn in 0..count {
-            let series = &mut all[(repetition + turn) % count];
-            if series.skipped.is_none() {
-                report.inspect(|report| report.begin(workload, series.contender));
-                series.repetitions.push(bed.repeat(series.contender)?);
+            let parts = &mut all[(repetition + turn) % count];
+            let contender = parts[0].contender;
+            let skipped: Vec<bool> = parts.iter().map(|part| part.skipped.is_some()).collect();
+            report.inspect(|report| report.begin(program, contender));
+            for (part, outcome) in bed.repeat(contender, &skipped)? {
+                parts[part].repetitions.push(outcome);
             }
             report.inspect(|report| report.step());
         }
     }
-    Ok(lines(all))
+    bed.finish()?;
+    let facts: Vec<Facts> = bed.parts.iter().map(Facts::of).collect();
+    Ok(facts.into_iter().zip(by_part(all).into_iter().map(lines)).collect())
+}
+
+/// The same with the parts outside.
+fn by_part(all: Vec<Vec<Series>>) -> Vec<Vec<Series>> {
+    let mut parts: Vec<Vec<Series>> = Vec::new();
+    for contender in all {
+        for (part, series) in contender.into_iter().enumerate() {
+            if parts.len() <= part {
+                parts.push(Vec::new());
+            }
+            parts[part].push(series);
+        }
+    }
+    parts
 }
 
 /// Why a contender is not measured, if it is not.
-fn skip_reason(settings: &Settings, bed: &Bed<'_>, contender: Contender) -> Option<String> {
-    let (strategy, phases) = contender.wanted()?;
-    let (calls, limit) = (bed.storage_calls(strategy, phases), settings.calls_max?);
+fn skip_reason(
+    settings: &Settings,
+    bed: &Bed<'_>,
+    part: usize,
+    contender: Contender,
+) -> Option<String> {
+    let Contender::Pario(way) = contender else { return None };
+    if way.level == Level::CollectivePieces {
+        let (calls, limit) = (bed.parts[part].sizes.calls_max, settings.collective_calls_max?);
+        return (calls > limit).then(|| {
+            format!("{calls} collective calls (limit {limit}; --collective-calls-max or --all)")
+        });
+    }
+    let (calls, limit) = (bed.storage_calls(part, way), settings.calls_max?);
     let too_many = calls > limit;
     too_many.then(|| format!("about {calls} storage calls (limit {limit}; --all runs it)"))
 }
@@ -163,7 +200,7 @@ fn lines(all: Vec<Series>) -> Vec<Line> {
     let line = |series: Series| {
         let figure = |measured: Option<Measured>, limit: &Option<Measured>| {
             let (measured, limit) = measured.zip(limit.as_ref())?;
-            let ratio = measured.seconds / limit.seconds;
+            let ratio = measured.whole_seconds() / limit.whole_seconds();
             Some(Figure { measured, ratio })
         };
         Line {
@@ -182,7 +219,7 @@ fn median(
     way: impl Fn(&Repetition) -> Option<Measured>,
 ) -> Option<Measured> {
     let mut measured: Vec<Measured> = repetitions.iter().filter_map(way).collect();
-    measured.sort_by(|one, two| one.seconds.total_cmp(&two.seconds));
+    measured.sort_by(|one, two| one.whole_seconds().total_cmp(&two.whole_seconds()));
     let middle = measured.len() / 2;
     measured.into_iter().nth(middle)
 }
@@ -193,7 +230,10 @@ mod tests {
     use pario::CallStatistics;
 
     fn repetition(write: f64, read: f64) -> Repetition {
-        let measured = |seconds| Some(Measured { seconds, statistics: CallStatistics::default() });
+        let measured = |seconds| {
+            let statistics = CallStatistics::default();
+            Some(Measured { seconds, step_seconds: None, statistics, times_rank: 0 })
+        };
         Repetition { write: measured(write), read: measured(read) }
     }
 
@@ -203,7 +243,11 @@ mod tests {
         let all = vec![
             series(Contender::BlockIo, vec![repetition(2.0, 9.0), repetition(1.0, 4.0)]),
             series(
-                Contender::Strategy(pario::Strategy::Auto),
+                Contender::Pario(contender::Way {
+                    strategy: pario::Strategy::Auto,
+                    phases: None,
+                    level: Level::CollectiveView,
+                }),
                 vec![repetition(9.0, 2.0), repetition(3.0, 1.0), repetition(5.0, 9.0)],
             ),
         ];

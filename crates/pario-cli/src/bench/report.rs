@@ -6,11 +6,40 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::arguments::{Settings, Transport};
-use super::measure::{Contender, Direction, Measured};
+use super::arguments::{Files, Settings, Transport};
+use super::contender::{Contender, Level};
+use super::measure::full_name;
+use super::part::{Direction, Part, Sizes};
 use super::scratch::Scratch;
-use super::workload::{ELEMENT_BYTES, Workload};
+use super::turn::Measured;
+use super::workload::{Program, Workload};
 use crate::failure::Failure;
+
+/// What is known of a workload, besides its measurements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    sizes: Sizes,
+    /// Calls of a rank in a step at levels 2 and 3.
+    calls: u64,
+    /// How data lies in memory.
+    memory: &'static str,
+}
+
+impl Facts {
+    pub(crate) fn of(part: &Part<'_>) -> Facts {
+        let (calls, memory) = (part.call_count(), part.memory_name());
+        Facts { sizes: part.sizes, calls, memory }
+    }
+
+    fn calls(&self, contender: Contender) -> u64 {
+        match contender.level() {
+            None => 1,
+            Some(Level::Pieces) => self.sizes.calls,
+            Some(Level::CollectivePieces) => self.sizes.calls_max,
+            Some(Level::View | Level::CollectiveView) => self.calls,
+        }
+    }
+}
 
 /// What became of one contender on one workload.
 pub(crate) struct Line {
@@ -40,7 +69,15 @@ pub(crate) struct Figure {
 #[derive(Serialize)]
 struct Record<'a> {
     workload: &'a str,
+    /// Which part of its program, if there are several.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    part: &'a str,
+    /// Its parameters, in words.
+    shape: &'a str,
     strategy: &'a str,
+    /// How requests are made; none for Block I/O.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<u8>,
     /// The strategy that pario used; differs for `auto`.
     served_by: &'a str,
     ranks: u32,
@@ -50,12 +87,28 @@ struct Record<'a> {
     /// The MPI library, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     mpi: Option<&'a str>,
+    /// Bytes of the longest piece.
     block: u64,
+    /// Bytes that move, and the pieces of the file that they are.
     bytes: u64,
+    pieces: u64,
+    /// Calls of each rank: of that with the most at level 1, of all together at level 0.
+    calls: u64,
+    /// `packed`, `reordered` or `gaps`.
+    memory: &'a str,
+    /// `same` or `new`.
+    files: &'a str,
     direction: &'a str,
+    /// From the first rank that begins to the last one that has ended its calls.
     seconds: f64,
+    /// The same from open to close, where each step has a file of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step_seconds: Option<f64>,
+    /// Of these to that of Block I/O; of steps, where they were measured.
     ratio: f64,
     verified: bool,
+    /// The rank whose times the following are, the one with the most storage time.
+    times_of_rank: u32,
     meeting_seconds: f64,
     planning_seconds: f64,
     exchange_seconds: f64,
@@ -65,8 +118,17 @@ struct Record<'a> {
     phase_seconds: Vec<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     packing_seconds: Option<f64>,
+    /// Of that rank.
     rounds: u64,
+    /// Of all ranks, as are all counts. A list of up to 1024 pieces is one storage call, though
+    /// the system may get one for each piece; then `storage_calls_are` is `lists`.
     storage_calls: u64,
+    storage_calls_are: &'a str,
+    messages: u64,
+    /// Bytes in messages, and bytes copied straight from or to another rank's memory: with phases
+    /// these say whether bytes or only their addresses travel.
+    sent_bytes: u64,
+    shared_bytes: u64,
 }
 
 /// Prints results as they come.
@@ -97,9 +159,10 @@ impl<'a> Report<'a> {
     }
 
     /// Says what is measured now.
-    pub(crate) fn begin(&self, workload: &dyn Workload, contender: Contender) {
-        let block = size(workload.block_bytes());
-        self.bar.set_message(format!("{} {block} {contender}", workload.name()));
+    pub(crate) fn begin(&self, program: &Program, contender: Contender) {
+        let Some(first) = program.parts.first() else { return };
+        let block = size(first.block_bytes());
+        self.bar.set_message(format!("{} {block} {contender}", first.name()));
     }
 
     /// One more measurement is done, or will not be.
@@ -108,12 +171,17 @@ impl<'a> Report<'a> {
     }
 
     /// Prints all results of a workload.
-    pub(crate) fn lines(&self, workload: &dyn Workload, lines: &[Line]) -> Result<(), Failure> {
+    pub(crate) fn lines(
+        &self,
+        workload: &dyn Workload,
+        facts: &Facts,
+        lines: &[Line],
+    ) -> Result<(), Failure> {
         let (mut results, mut asides) = (String::new(), String::new());
         for line in lines {
             match self.settings.json {
-                true => results += &self.records(workload, line)?,
-                false => results += &self.row(workload, line),
+                true => results += &self.records(workload, facts, line)?,
+                false => results += &self.row(workload, facts, line),
             }
             asides += &self.aside(workload, line);
         }
@@ -143,9 +211,9 @@ impl<'a> Report<'a> {
 
     /// What is not a result: what pario did, and for programs what was skipped.
     fn aside(&self, workload: &dyn Workload, line: &Line) -> String {
-        let name = format!("{} {} {}", workload.name(), workload.block_bytes(), line.contender);
+        let name = format!("{} {} {}", full_name(workload), workload.block_bytes(), line.contender);
         match &line.skipped {
-            Some(reason) if self.settings.json => format!("pario: {name} skipped: {reason}\n"),
+            Some(reason) if self.settings.json => format!("pario: {name} not run: {reason}\n"),
             None if self.settings.stats && line.contender != Contender::BlockIo => {
                 let text = |(direction, figure): (Direction, &Figure)| {
                     format!("{name} {}:\n{}\n", direction.name(), figure.measured.statistics)
@@ -157,8 +225,13 @@ impl<'a> Report<'a> {
     }
 
     /// The results of a line for programs.
-    fn records(&self, workload: &dyn Workload, line: &Line) -> Result<String, Failure> {
-        let mut text = String::new();
+    fn records(
+        &self,
+        workload: &dyn Workload,
+        facts: &Facts,
+        line: &Line,
+    ) -> Result<String, Failure> {
+        let (mut text, shape) = (String::new(), workload.shape());
         let (transport, nodes, mpi) = match &self.settings.transport {
             Transport::Threads { nodes, .. } => ("threads", *nodes, None),
             Transport::Mpi { nodes, library } => ("mpi", *nodes, Some(library.as_str())),
@@ -168,18 +241,27 @@ impl<'a> Report<'a> {
             let statistics = &measured.statistics;
             let record = Record {
                 workload: workload.name(),
+                part: workload.part(),
+                shape: &shape,
                 strategy: line.contender.name(),
+                level: line.contender.level().map(|level| level.number()),
                 served_by: served_by(line.contender, figure),
                 ranks: self.settings.ranks,
                 nodes,
                 transport,
                 mpi,
                 block: workload.block_bytes(),
-                bytes: workload.elements() * ELEMENT_BYTES,
+                bytes: facts.sizes.bytes,
+                pieces: facts.sizes.pieces,
+                calls: facts.calls(line.contender),
+                memory: facts.memory,
+                files: self.settings.files.name(),
                 direction: direction.name(),
                 seconds: measured.seconds,
+                step_seconds: measured.step_seconds,
                 ratio: *ratio,
                 verified: true,
+                times_of_rank: measured.times_rank,
                 meeting_seconds: statistics.meeting.as_secs_f64(),
                 planning_seconds: statistics.planning.as_secs_f64(),
                 exchange_seconds: statistics.exchange.as_secs_f64(),
@@ -189,6 +271,10 @@ impl<'a> Report<'a> {
                     .then_some(statistics.packing.as_secs_f64()),
                 rounds: statistics.rounds,
                 storage_calls: statistics.storage_reads + statistics.storage_writes,
+                storage_calls_are: storage_calls_are(line.contender, figure),
+                messages: statistics.messages,
+                sent_bytes: statistics.sent_bytes,
+                shared_bytes: statistics.shared_bytes,
             };
             let line = serde_json::to_string(&record);
             text += &line.map_err(|error| Failure::during("printing results", error))?;
@@ -198,13 +284,40 @@ impl<'a> Report<'a> {
     }
 
     /// The results of a line for people.
-    fn row(&self, workload: &dyn Workload, line: &Line) -> String {
-        let place = format!("{:<13}{:>7}", workload.name(), size(workload.block_bytes()));
+    fn row(&self, workload: &dyn Workload, facts: &Facts, line: &Line) -> String {
+        let place = format!("{:<17}{:>8}", full_name(workload), size(workload.block_bytes()));
         if let Some(reason) = &line.skipped {
-            return format!("{place}  {:<20}  skipped: {reason}\n", line.contender);
+            return format!("{place}  {:<20}  not run: {reason}\n", line.contender);
         }
-        let figures: String = line.figures().map(|(_, figure)| cells(workload, figure)).collect();
-        format!("{place}  {:<20}{figures}  yes\n", full_name(line))
+        let directions = self.settings.directions;
+        let asked = [(directions.writes(), &line.write), (directions.reads(), &line.read)];
+        let cells = asked.iter().filter(|(asked, _)| *asked).map(|(_, figure)| match figure {
+            Some(figure) => self.cells(facts, figure),
+            None => self.no_cells(),
+        });
+        let verified = if line.figures().next().is_some() { "yes" } else { "-" };
+        format!("{place}  {:<20}{}  {verified}\n", name_in_full(line), cells.collect::<String>())
+    }
+
+    fn cells(&self, facts: &Facts, figure: &Figure) -> String {
+        // A rounded number of bytes is good enough for a speed.
+        let bytes = facts.sizes.bytes as f64;
+        let seconds = figure.measured.seconds;
+        let speed = bytes / seconds / MEGABYTE;
+        let step = match figure.measured.step_seconds {
+            Some(seconds) => format!(" {:>9.1}", seconds * 1000.0),
+            None => String::new(),
+        };
+        format!("  {:>9.1}{step} {speed:>7.0} {:>12.2}", seconds * 1000.0, figure.ratio)
+    }
+
+    /// A direction in which the workload does not go.
+    fn no_cells(&self) -> String {
+        let step = match self.settings.files {
+            Files::New => format!(" {:>9}", "-"),
+            Files::Same => String::new(),
+        };
+        format!("  {:>9}{step} {:>7} {:>12}", "-", "-", "-")
     }
 }
 
@@ -246,52 +359,64 @@ fn header(settings: &Settings, scratch: &Scratch) -> String {
     };
     let state = if settings.fresh { "new for each write" } else { "overwritten by each write" };
     let state = if settings.planned { "overwritten twice, plans known" } else { state };
+    let state = match settings.files {
+        Files::New => "new for each step; ms call, then ms step from open to close",
+        Files::Same => state,
+    };
     let mut text = format!(
         "pario {} bench: {ranks} ranks {way}, {cores} cores, median of {repeat}\n\
-         file {}, {state}\n",
+         files in {}, {state}\n",
         env!("CARGO_PKG_VERSION"),
         scratch.path().display()
     );
     text += &busy_note();
-    for same in settings.workloads.chunk_by(|one, two| one.name() == two.name()) {
-        let first = &same[0];
-        let bytes = first.elements() * ELEMENT_BYTES;
-        text += &format!("{}: {bytes} bytes, {}\n", first.name(), first.shape());
+    let parts = settings.programs.iter().flat_map(|program| &program.parts);
+    let mut shown = Vec::new();
+    for part in parts {
+        let (name, bytes) = (full_name(&**part), part.file_bytes());
+        let line = format!("{name}: {bytes} bytes, {}\n", part.shape());
+        if !shown.contains(&line) {
+            text += &line;
+            shown.push(line);
+        }
     }
-    let mut columns = format!("\n{:<13}{:>7}  {:<20}", "workload", "block", "strategy");
+    let mut columns = format!("\n{:<17}{:>8}  {:<20}", "workload", "block", "strategy");
     let directions = settings.directions;
+    let step = match settings.files {
+        Files::New => format!(" {:>9}", "step ms"),
+        Files::Same => String::new(),
+    };
     for (asked, name) in [(directions.writes(), "write ms"), (directions.reads(), "read ms")] {
         if asked {
-            columns += &format!("  {name:>9} {:>7} {:>12}", "MB/s", "x Block I/O");
+            columns += &format!("  {name:>9}{step} {:>7} {:>12}", "MB/s", "x Block I/O");
         }
     }
     text + &columns + "  verified\n"
 }
 
-fn cells(workload: &dyn Workload, figure: &Figure) -> String {
-    // A rounded number of bytes is good enough for a speed.
-    let bytes = (workload.elements() * ELEMENT_BYTES) as f64;
-    let seconds = figure.measured.seconds;
-    let speed = bytes / seconds / MEGABYTE;
-    format!("  {:>9.1} {speed:>7.0} {:>12.2}", seconds * 1000.0, figure.ratio)
-}
-
 /// The strategy that was used, whatever was asked for.
 fn served_by(contender: Contender, figure: &Figure) -> &'static str {
     match contender {
-        Contender::Strategy(_) => figure.measured.statistics.strategy.name(),
-        Contender::Phases(_) => contender.name(),
-        Contender::BlockIo => contender.name(),
+        Contender::Pario(way) if way.phases.is_none() => figure.measured.statistics.strategy.name(),
+        _ => contender.name(),
+    }
+}
+
+/// What the number of storage calls counts.
+fn storage_calls_are(contender: Contender, figure: &Figure) -> &'static str {
+    match served_by(contender, figure) == pario::Strategy::List.name() {
+        true => "lists",
+        false => "accesses",
     }
 }
 
 /// A contender with the strategies that were really used, where they are others.
-fn full_name(line: &Line) -> String {
+fn name_in_full(line: &Line) -> String {
     let contender = line.contender;
     let mut used: Vec<&str> =
         line.figures().map(|(_, figure)| served_by(contender, figure)).collect();
     used.dedup();
-    match used == [contender.name()] {
+    match used.is_empty() || used == [contender.name()] {
         true => contender.to_string(),
         false => format!("{contender}: {}", used.join("/")),
     }
@@ -309,6 +434,7 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::contender::Way;
     use pario::Strategy;
 
     #[test]
@@ -319,21 +445,36 @@ mod tests {
         }
     }
 
+    fn figure(strategy: Strategy) -> Option<Figure> {
+        let mut statistics = pario::CallStatistics::default();
+        statistics.strategy = strategy;
+        let measured = Measured { seconds: 1.0, step_seconds: None, statistics, times_rank: 0 };
+        Some(Figure { measured, ratio: 1.0 })
+    }
+
+    fn asked(strategy: Strategy, level: u8) -> Contender {
+        let level = Level::new(level).unwrap();
+        Contender::Pario(Way { strategy, phases: None, level })
+    }
+
     #[test]
     fn a_line_names_the_strategies_that_were_used() {
-        let figure = |strategy| {
-            let mut statistics = pario::CallStatistics::default();
-            statistics.strategy = strategy;
-            Some(Figure { measured: Measured { seconds: 1.0, statistics }, ratio: 1.0 })
-        };
-        let name = |asked, write, read| {
+        let name = |contender, write, read| {
             let (write, read) = (figure(write), figure(read));
-            full_name(&Line { contender: asked, skipped: None, write, read })
+            name_in_full(&Line { contender, skipped: None, write, read })
         };
         let (auto, list) = (Strategy::Auto, Strategy::List);
-        assert_eq!(name(Contender::Strategy(list), list, list), "list");
-        assert_eq!(name(Contender::Strategy(auto), list, list), "auto: list");
-        assert_eq!(name(Contender::Strategy(auto), list, Strategy::Sieve), "auto: list/sieve");
+        assert_eq!(name(asked(list, 3), list, list), "list");
+        assert_eq!(name(asked(auto, 3), list, list), "auto: list");
+        assert_eq!(name(asked(auto, 3), list, Strategy::Sieve), "auto: list/sieve");
+        assert_eq!(name(asked(auto, 0), Strategy::Direct, Strategy::Direct), "level 0: direct");
         assert_eq!(name(Contender::BlockIo, auto, auto), "Block I/O");
+    }
+
+    #[test]
+    fn lists_are_called_lists() {
+        let (auto, list) = (Strategy::Auto, Strategy::List);
+        let calls = |strategy| storage_calls_are(asked(auto, 3), &figure(strategy).unwrap());
+        assert_eq!((calls(list), calls(Strategy::TwoPhase)), ("lists", "accesses"));
     }
 }

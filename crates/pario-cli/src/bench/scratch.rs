@@ -1,4 +1,5 @@
-//! The file that is measured: made at the start, removed at the end, whatever the end is.
+//! The directory of the files that are measured: made at the start, removed at the end with all
+//! that is in it, whatever the end is.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -9,16 +10,15 @@ use std::process;
 use super::team::Team;
 use crate::failure::Failure;
 
-/// A new file with a name of its own, open on every rank. The first one removes it when this is
-/// dropped, and on Ctrl-C.
+/// A new directory with a name of its own, known to every rank. The first one removes it when this
+/// is dropped, and on Ctrl-C.
 pub(crate) struct Scratch {
     path: PathBuf,
-    pub(crate) file: File,
     removes: bool,
 }
 
 impl Scratch {
-    /// Makes the file in a directory that has room for `bytes`.
+    /// Makes the directory in one that has room for `bytes`.
     pub(crate) fn new(team: &Team<'_>, directory: &Path, bytes: u64) -> Result<Scratch, Failure> {
         let made = match team.is_first() {
             true => Scratch::make(directory, bytes).map(Some),
@@ -33,40 +33,31 @@ impl Scratch {
             Err(failure) => (None, Err(failure)),
         };
         let names = team.all(own)?;
-        let opened = made.map_or_else(|| Scratch::open(&names), Ok);
-        match opened {
-            Ok(scratch) => team.agree(Ok(())).map(|()| scratch),
-            Err(failure) => Err(team.agree(Err(failure)).err().unwrap_or(Failure::Told(1))),
-        }
+        let name = names.into_iter().next().unwrap_or_default();
+        let path = PathBuf::from(OsString::from_vec(name));
+        Ok(made.unwrap_or(Scratch { path, removes: false }))
     }
 
     fn make(directory: &Path, bytes: u64) -> Result<Scratch, Failure> {
         check_room(directory, bytes)?;
         let path = directory.join(format!("pario-bench-{}.tmp", process::id()));
-        let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let file = opened.map_err(|error| {
-            Failure::Usage(format!("--dir {}: cannot make a file: {error}", directory.display()))
+        fs::create_dir(&path).map_err(|error| {
+            let shown = directory.display();
+            Failure::Usage(format!("--dir {shown}: cannot make a directory: {error}"))
         })?;
-        let scratch = Scratch { path: path.clone(), file, removes: true };
+        let scratch = Scratch { path: path.clone(), removes: true };
         let handled = ctrlc::set_handler(move || {
-            // The program ends here; there is nobody to tell if the file stays.
-            let _ = fs::remove_file(&path);
+            // The program ends here; there is nobody to notify if files stay.
+            let _ = fs::remove_dir_all(&path);
             process::exit(130);
         });
         handled.map_err(|error| Failure::during("arranging for Ctrl-C", error))?;
         Ok(scratch)
     }
 
-    /// Opens what the first rank has made.
-    fn open(names: &[Vec<u8>]) -> Result<Scratch, Failure> {
-        let name = names.first().cloned().unwrap_or_default();
-        let path = PathBuf::from(OsString::from_vec(name));
-        let opened = OpenOptions::new().read(true).write(true).open(&path);
-        let file = opened.map_err(|error| {
-            let what = "opening the file that rank 0 has made; do all nodes have the directory?";
-            Failure::during(format!("{what} {}", path.display()), error)
-        })?;
-        Ok(Scratch { path, file, removes: false })
+    /// Where a file of this name is.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -79,10 +70,33 @@ impl Drop for Scratch {
         if !self.removes {
             return;
         }
-        if let Err(error) = fs::remove_file(&self.path) {
+        if let Err(error) = fs::remove_dir_all(&self.path) {
             eprintln!("pario: {} could not be removed: {error}", self.path.display());
         }
     }
+}
+
+/// Makes a file that all ranks then open.
+pub(crate) fn make_together(team: &Team<'_>, path: &Path) -> Result<File, Failure> {
+    team.first(|| {
+        let made = OpenOptions::new().write(true).create(true).truncate(true).open(path);
+        made.map(|_| ()).map_err(|error| Failure::during(path.display(), error))
+    })?;
+    open_together(team, path)
+}
+
+/// Opens a file on all ranks, or fails on all.
+pub(crate) fn open_together(team: &Team<'_>, path: &Path) -> Result<File, Failure> {
+    let opened = OpenOptions::new().read(true).write(true).open(path).map_err(|error| {
+        let what = "opening the file that rank 0 has made; do all nodes have the directory?";
+        Failure::during(format!("{what} {}", path.display()), error)
+    });
+    let (file, own) = match opened {
+        Ok(file) => (Some(file), Ok(())),
+        Err(failure) => (None, Err(failure)),
+    };
+    team.agree(own)?;
+    file.ok_or(Failure::Told(1))
 }
 
 fn check_room(directory: &Path, bytes: u64) -> Result<(), Failure> {

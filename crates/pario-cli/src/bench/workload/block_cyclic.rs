@@ -6,73 +6,106 @@
 
 use pario::{Datatype, View};
 
-use super::{ELEMENT_BYTES, Made, Runs, Wanted, Workload};
+use super::{Kind, Made, Parameter, Program, Runs, Values, Wanted, Workload};
+use super::{bytes, distance, product, view};
 
-pub(super) const NAME: &str = "block-cyclic";
+const NAME: &str = "block-cyclic";
+const ELEMENT_BYTES: u64 = 4;
+
+pub(super) const KIND: Kind = Kind {
+    name: NAME,
+    make,
+    parameters: &[
+        Parameter {
+            name: "Nx",
+            values: Values::Number(1),
+            paper: 26_214_400,
+            quick: 1 << 20,
+            about: "elements of 4 bytes, or the bytes of --bytes",
+        },
+        Parameter {
+            name: "Bx",
+            values: Values::Number(0),
+            paper: 0,
+            quick: 0,
+            about: "elements of a block; 0 for each of the sizes in bytes of --blocks",
+        },
+    ],
+    ranks: 16,
+    on_request: false,
+    about: "a vector dealt out in blocks (paper 002, section 4.2)",
+};
 
 struct BlockCyclic {
     ranks: u32,
-    elements: u64,
-    block_len: u64,
+    file_bytes: u64,
+    block_bytes: u64,
 }
 
-/// One workload for each block size.
-pub(super) fn make(wanted: &Wanted) -> Made {
-    if !wanted.bytes.is_multiple_of(ELEMENT_BYTES) {
-        return Err(format!("--bytes {}: not a multiple of {ELEMENT_BYTES}", wanted.bytes));
+/// One program for each block size.
+fn make(wanted: &Wanted<'_>) -> Made {
+    let file_bytes = match wanted.bytes {
+        Some(bytes) if !wanted.chosen.is_given("Nx") => bytes,
+        _ => product(&[wanted.number("Nx"), ELEMENT_BYTES], "Nx")?,
+    };
+    if !file_bytes.is_multiple_of(ELEMENT_BYTES) {
+        return Err(format!("--bytes {file_bytes}: not a multiple of {ELEMENT_BYTES}"));
     }
-    let workload = |&block_bytes: &u64| -> Result<Box<dyn Workload>, String> {
+    let sizes = match wanted.number("Bx") {
+        0 => wanted.block_bytes.clone(),
+        elements => vec![product(&[elements, ELEMENT_BYTES], "Bx")?],
+    };
+    let program = |&block_bytes: &u64| {
         let turn = block_bytes.checked_mul(u64::from(wanted.ranks));
-        if turn.is_none_or(|turn| turn > wanted.bytes) {
+        if turn.is_none_or(|turn| turn > file_bytes) {
             return Err(format!(
-                "--bytes {}: too few for a block of {block_bytes} bytes on each of {} ranks",
-                wanted.bytes, wanted.ranks
+                "--bytes {file_bytes}: too few for a block of {block_bytes} bytes on each of {} \
+                 ranks",
+                wanted.ranks
             ));
         }
-        let elements = wanted.bytes / ELEMENT_BYTES;
-        let block_len = block_bytes / ELEMENT_BYTES;
-        Ok(Box::new(BlockCyclic { ranks: wanted.ranks, elements, block_len }))
+        let workload = BlockCyclic { ranks: wanted.ranks, file_bytes, block_bytes };
+        Ok(Program::of(workload, wanted))
     };
-    wanted.block_bytes.iter().map(workload).collect()
+    sizes.iter().map(program).collect()
 }
 
 impl BlockCyclic {
-    /// Elements from one block of a rank to its next.
-    fn turn_len(&self) -> u64 {
-        self.block_len * u64::from(self.ranks)
+    /// Bytes from one block of a rank to its next.
+    fn turn_bytes(&self) -> u64 {
+        self.block_bytes * u64::from(self.ranks)
     }
 }
 
 impl Workload for BlockCyclic {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         NAME
     }
 
     fn shape(&self) -> String {
-        format!("{} elements of {ELEMENT_BYTES} bytes dealt out in blocks", self.elements)
+        let elements = self.file_bytes / ELEMENT_BYTES;
+        format!("{elements} elements of {ELEMENT_BYTES} bytes dealt out in blocks")
     }
 
     fn block_bytes(&self) -> u64 {
-        self.block_len * ELEMENT_BYTES
+        self.block_bytes
     }
 
-    fn elements(&self) -> u64 {
-        self.elements
+    fn file_bytes(&self) -> u64 {
+        self.file_bytes
     }
 
     fn view(&self, rank: u32) -> pario::Result<View> {
-        let element = Datatype::of::<u32>();
-        let block = Datatype::contiguous(self.block_len, &element)?;
         // `make` has checked that a turn fits in the file.
-        let extent = i64::try_from(self.turn_len() * ELEMENT_BYTES).unwrap_or(i64::MAX);
-        let filetype = Datatype::resized(0, extent, &block)?;
-        Ok(View::new(u64::from(rank) * self.block_bytes(), &element, &filetype))
+        let extent = distance(self.turn_bytes());
+        let filetype = Datatype::resized(0, extent, &bytes(self.block_bytes)?)?;
+        Ok(view(u64::from(rank) * self.block_bytes, &filetype))
     }
 
     fn runs(&self, rank: u32) -> Runs<'_> {
-        let first = u64::from(rank) * self.block_len;
-        let turn_len = usize::try_from(self.turn_len()).unwrap_or(usize::MAX);
-        let starts = (first..self.elements).step_by(turn_len);
-        Box::new(starts.map(|start| start..self.elements.min(start + self.block_len)))
+        let first = u64::from(rank) * self.block_bytes;
+        let turn_bytes = usize::try_from(self.turn_bytes()).unwrap_or(usize::MAX);
+        let starts = (first..self.file_bytes).step_by(turn_bytes);
+        Box::new(starts.map(|start| start..self.file_bytes.min(start + self.block_bytes)))
     }
 }

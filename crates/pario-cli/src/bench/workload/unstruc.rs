@@ -1,70 +1,138 @@
-//! UNSTRUC of paper 003, section 7.3: the nodes of an irregular grid, 64 bytes each, dealt out to
-//! the ranks at random. A rank has its nodes in the order of their numbers.
+//! UNSTRUC of papers 003 (section 7) and 004 (section 5): an irregular mesh.
+//!
+//! The file has the elements in the order of their global numbers. Each rank has as many of them,
+//! in a local array in no order: a random mapping, which follows from the seed, says where each
+//! element of the local arrays is in the file. The papers have 8 million elements of 64 bytes on
+//! 8 to 256 ranks, a power of two; here any number of ranks and bytes will do.
+
+use std::ops::Range;
 
 use pario::{Datatype, View};
 
-use super::{ELEMENT_BYTES, Made, Runs, Wanted, Workload};
+use super::random::Random;
+use super::{Kind, Made, Memory, Parameter, Program, Runs, Values, Wanted, Workload};
+use super::{bytes, product, share, view};
 
-pub(super) const NAME: &str = "unstruc";
+const NAME: &str = "unstruc";
 
-/// Elements of a node of the grid: 64 bytes.
-const NODE_ELEMENTS: u64 = 16;
+pub(super) const KIND: Kind = Kind {
+    name: NAME,
+    make,
+    parameters: &[
+        Parameter {
+            name: "elements",
+            values: Values::Number(1),
+            paper: 8_000_000,
+            quick: 50_000,
+            about: "elements of the mesh, or as many as fit in --bytes",
+        },
+        Parameter {
+            name: "element_bytes",
+            values: Values::Number(1),
+            paper: 64,
+            quick: 64,
+            about: "bytes of an element",
+        },
+        Parameter {
+            name: "seed",
+            values: Values::Number(0),
+            paper: 1,
+            quick: 1,
+            about: "seed of the random mapping",
+        },
+    ],
+    ranks: 16,
+    on_request: true,
+    about: "an irregular mesh, in random order in memory (papers 003 and 004)",
+};
 
 struct Unstruc {
-    nodes: u64,
     ranks: u32,
+    element_bytes: u64,
+    seed: u64,
+    /// For each element its place in the local arrays of all ranks, one after the other.
+    places: Vec<u32>,
 }
 
-pub(super) fn make(wanted: &Wanted) -> Made {
-    let nodes = wanted.bytes / (NODE_ELEMENTS * ELEMENT_BYTES);
-    if nodes == 0 {
-        let least = NODE_ELEMENTS * ELEMENT_BYTES;
-        return Err(format!("--bytes {}: {NAME} needs at least {least}", wanted.bytes));
+fn make(wanted: &Wanted<'_>) -> Made {
+    let element_bytes = wanted.number("element_bytes");
+    let elements = wanted.number_or("elements", |bytes| bytes / element_bytes);
+    product(&[elements, element_bytes], "elements")?;
+    if elements == 0 {
+        let bytes = wanted.bytes.unwrap_or(0);
+        return Err(format!("--bytes {bytes}: {NAME} needs at least {element_bytes}"));
     }
-    Ok(vec![Box::new(Unstruc { nodes, ranks: wanted.ranks })])
+    let Ok(count) = u32::try_from(elements) else {
+        return Err(format!("elements={elements}: {NAME} can have {} at most", u32::MAX));
+    };
+    let seed = wanted.number("seed");
+    let places = Random::new(seed).permutation(count);
+    let workload = Unstruc { ranks: wanted.ranks, element_bytes, seed, places };
+    Ok(vec![Program::of(workload, wanted)])
 }
 
 impl Unstruc {
-    /// The rank that has a node: any of them, always the same (splitmix64 of its number).
-    fn owner(&self, node: u64) -> u32 {
-        let mut mixed = node.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u32::try_from((mixed ^ (mixed >> 31)) % u64::from(self.ranks)).unwrap_or(0)
+    fn elements(&self) -> u64 {
+        u64::try_from(self.places.len()).unwrap_or(u64::MAX)
     }
 
-    fn nodes_of(&self, rank: u32) -> impl Iterator<Item = u64> {
-        (0..self.nodes).filter(move |&node| self.owner(node) == rank)
+    /// A rank's part of all local arrays.
+    fn own(&self, rank: u32) -> Range<u64> {
+        share(self.elements(), u64::from(rank), u64::from(self.ranks))
+    }
+
+    /// A rank's elements in the order of the file: their global and their local numbers.
+    fn pairs(&self, rank: u32) -> impl Iterator<Item = (u64, u64)> {
+        let own = self.own(rank);
+        let pairs = (0..).zip(&self.places).map(|(global, &place)| (global, u64::from(place)));
+        let pairs = pairs.filter(move |(_, place)| own.contains(place));
+        let start = self.own(rank).start;
+        pairs.map(move |(global, place)| (global, place - start))
+    }
+
+    fn run(&self, number: u64) -> Range<u64> {
+        number * self.element_bytes..(number + 1) * self.element_bytes
+    }
+
+    fn datatype(&self, numbers: impl Iterator<Item = u64>) -> pario::Result<Datatype> {
+        let numbers: Vec<i64> = numbers.map(u64::cast_signed).collect();
+        Datatype::indexed_block(1, &numbers, &bytes(self.element_bytes)?)
     }
 }
 
 impl Workload for Unstruc {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         NAME
     }
 
     fn shape(&self) -> String {
-        let bytes = NODE_ELEMENTS * ELEMENT_BYTES;
-        format!("{} nodes of {bytes} bytes dealt out at random", self.nodes)
+        let (elements, bytes, seed) = (self.elements(), self.element_bytes, self.seed);
+        format!("{elements} elements of {bytes} bytes, in random order in memory, seed {seed}")
     }
 
     fn block_bytes(&self) -> u64 {
-        NODE_ELEMENTS * ELEMENT_BYTES
+        self.element_bytes
     }
 
-    fn elements(&self) -> u64 {
-        self.nodes * NODE_ELEMENTS
+    fn file_bytes(&self) -> u64 {
+        self.elements() * self.element_bytes
     }
 
     fn view(&self, rank: u32) -> pario::Result<View> {
-        let element = Datatype::of::<f32>();
-        let node = Datatype::contiguous(NODE_ELEMENTS, &element)?;
-        let places: Vec<i64> = self.nodes_of(rank).map(u64::cast_signed).collect();
-        Ok(View::new(0, &element, &Datatype::indexed_block(1, &places, &node)?))
+        Ok(view(0, &self.datatype(self.pairs(rank).map(|(global, _)| global))?))
     }
 
     fn runs(&self, rank: u32) -> Runs<'_> {
-        let run = |node: u64| node * NODE_ELEMENTS..(node + 1) * NODE_ELEMENTS;
-        Box::new(self.nodes_of(rank).map(run))
+        Box::new(self.pairs(rank).map(|(global, _)| self.run(global)))
+    }
+
+    fn memory(&self, rank: u32) -> pario::Result<Option<Memory>> {
+        let own = self.own(rank);
+        let datatype = self.datatype(self.pairs(rank).map(|(_, local)| local))?;
+        Ok(Some(Memory { datatype, bytes: (own.end - own.start) * self.element_bytes }))
+    }
+
+    fn memory_runs(&self, rank: u32) -> Option<Runs<'_>> {
+        Some(Box::new(self.pairs(rank).map(|(_, local)| self.run(local))))
     }
 }

@@ -1,0 +1,149 @@
+//! Who is measured: Block I/O, and pario with a strategy at a level of requests.
+
+use std::fmt;
+
+use pario::Strategy;
+
+/// How a program makes its requests: the levels of papers 003 (section 3) and 004.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// An independent call for each contiguous piece, as with plain system calls.
+    Pieces,
+    /// A collective call for each piece; ranks with fewer of them take part with nothing.
+    CollectivePieces,
+    /// Independent calls with a view.
+    View,
+    /// Collective calls with a view.
+    CollectiveView,
+}
+
+impl Level {
+    /// The level of a number.
+    pub(crate) fn new(number: u8) -> Option<Level> {
+        let all = [Level::Pieces, Level::CollectivePieces, Level::View, Level::CollectiveView];
+        all.get(usize::from(number)).copied()
+    }
+
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Level::Pieces => 0,
+            Level::CollectivePieces => 1,
+            Level::View => 2,
+            Level::CollectiveView => 3,
+        }
+    }
+
+    /// Whether all ranks make each call together.
+    pub(crate) fn is_collective(self) -> bool {
+        matches!(self, Level::CollectivePieces | Level::CollectiveView)
+    }
+
+    /// Whether each piece is a call of its own.
+    pub(crate) fn is_by_piece(self) -> bool {
+        matches!(self, Level::Pieces | Level::CollectivePieces)
+    }
+
+    /// The strategies that make a difference, of those that were asked for. A call with one piece
+    /// has nothing to choose; independent calls cannot exchange anything.
+    pub(crate) fn strategies(self, asked: &[Strategy], all: bool) -> Vec<Strategy> {
+        let alone = [Strategy::Direct, Strategy::List, Strategy::Sieve, Strategy::Auto];
+        let useful: Vec<Strategy> = match self {
+            Level::Pieces => Vec::new(),
+            Level::CollectivePieces if all => Vec::new(),
+            Level::View => asked.iter().copied().filter(|one| alone.contains(one)).collect(),
+            Level::CollectivePieces | Level::CollectiveView => asked.to_vec(),
+        };
+        if useful.is_empty() { vec![Strategy::Auto] } else { useful }
+    }
+}
+
+/// How pario is asked to serve a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) strategy: Strategy,
+    /// Number of phases, if it is given.
+    pub(crate) phases: Option<u32>,
+    pub(crate) level: Level,
+}
+
+/// Who is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contender {
+    /// Every rank in one piece, in its own part of the file: the reference of paper 002.
+    BlockIo,
+    Pario(Way),
+}
+
+/// Names of multi-phase with a number of phases.
+const PHASED: [&str; 10] = [
+    "multi-phase 0",
+    "multi-phase 1",
+    "multi-phase 2",
+    "multi-phase 3",
+    "multi-phase 4",
+    "multi-phase 5",
+    "multi-phase 6",
+    "multi-phase 7",
+    "multi-phase 8",
+    "multi-phase 9",
+];
+
+impl Contender {
+    /// The name of the strategy in the output for programs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Contender::BlockIo => "block",
+            Contender::Pario(Way { strategy, phases: None, .. }) => strategy.name(),
+            Contender::Pario(Way { phases: Some(phases), .. }) => {
+                let index = usize::try_from(phases).unwrap_or(usize::MAX);
+                PHASED.get(index).copied().unwrap_or("multi-phase")
+            }
+        }
+    }
+
+    pub(crate) fn level(self) -> Option<Level> {
+        match self {
+            Contender::BlockIo => None,
+            Contender::Pario(way) => Some(way.level),
+        }
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.level() {
+            None => formatter.pad("Block I/O"),
+            Some(Level::CollectiveView) => formatter.pad(self.name()),
+            Some(Level::Pieces) => formatter.pad("level 0"),
+            Some(level) => formatter.pad(&format!("level {} {}", level.number(), self.name())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_have_the_strategies_that_make_a_difference() {
+        let asked = [Strategy::Sieve, Strategy::TwoPhase];
+        assert_eq!(Level::Pieces.strategies(&asked, false), [Strategy::Auto]);
+        assert_eq!(Level::CollectivePieces.strategies(&asked, false), asked);
+        assert_eq!(Level::CollectivePieces.strategies(&asked, true), [Strategy::Auto]);
+        assert_eq!(Level::View.strategies(&asked, false), [Strategy::Sieve]);
+        assert_eq!(Level::View.strategies(&asked[1..], false), [Strategy::Auto]);
+        assert_eq!(Level::CollectiveView.strategies(&asked, false), asked);
+    }
+
+    #[test]
+    fn names_say_the_level_unless_it_is_the_usual_one() {
+        let name = |strategy, phases, level| {
+            let level = Level::new(level).unwrap();
+            Contender::Pario(Way { strategy, phases, level }).to_string()
+        };
+        assert_eq!(name(Strategy::Sieve, None, 2), "level 2 sieve");
+        assert_eq!(name(Strategy::Auto, None, 0), "level 0");
+        assert_eq!(name(Strategy::MultiPhase, Some(3), 3), "multi-phase 3");
+        assert_eq!(Level::new(4), None);
+    }
+}
