@@ -15,6 +15,20 @@ use crate::style;
 const PROGRAMS: u64 = 50_000;
 const PROGRAMS_QUICK: u64 = 2_000;
 
+/// Everything that `pario bench` can measure.
+const WORKLOADS: [&str; 10] = [
+    "block-cyclic",
+    "dist3d",
+    "btio",
+    "unstruc",
+    "stem2",
+    "ior",
+    "hacc-io",
+    "madbench2",
+    "s3asim",
+    "benchmarks/pattern.toml",
+];
+
 /// A name for the log, and what to do.
 struct Step {
     name: &'static str,
@@ -81,7 +95,8 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
     let mut doc = cargo("doc --no-deps --workspace --lib");
     doc.env("RUSTDOCFLAGS", "-D warnings");
     let mut bench = Command::new(target_path(root).join("release/pario"));
-    bench.args(["bench", "--quick", "--json"]).current_dir(root).stdin(Stdio::null());
+    bench.args(["bench", "--quick", "--json"]).args(WORKLOADS);
+    bench.current_dir(root).stdin(Stdio::null());
     let mut steps = vec![
         step("format", cargo("fmt --all -- --check")),
         Step { name: "style", action: Action::Style },

@@ -31,6 +31,14 @@ const RANKS: [u32; 5] = [1, 2, 3, 4, 5];
 /// What ranks of one node may use of each other besides the default.
 const NODE_MEMORY: [&str; 2] = ["segment", "none"];
 
+/// What `pario bench` measures: the workloads that need not be named, and some with gaps in
+/// memory, several parts and several calls, at all levels and with new files.
+const BENCHES: [&str; 3] = [
+    "",
+    "btio unstruc madbench2 --strategies list,two-phase,auto --levels 0,2,3",
+    "stem2 ior hacc-io s3asim --strategies auto --files new --levels 2,3",
+];
+
 /// More than MPI can send at once. Four ranks' worth of it is in memory at a time.
 const VERY_LONG_BYTES: &str = "2200000011";
 
@@ -93,8 +101,10 @@ pub(super) fn run_all(
             cases.push(case("interleaved", "examples/interleaved", words, 4, every_rank));
         }
         if arguments.wants("bench") {
-            let words = "bench --quick --json --dir .";
-            cases.push(case("bench", "pario", words, 4, results_once));
+            for words in BENCHES {
+                let words = format!("bench --quick --json --dir . {words}");
+                cases.push(case("bench", "pario", &words, 4, results_once));
+            }
         }
     }
     let outcomes = at_once("programs in Rust run", cases, |case| run(places, setup, &case))?;
@@ -199,7 +209,8 @@ fn build(places: &Places, words: &[&str]) -> Result<(), String> {
 
 fn run(places: &Places, setup: &Setup, case: &Case<'_>) -> Result<Outcome, String> {
     let mpi = case.mpi;
-    let word = case.words.first().map(|word| word.display().to_string()).unwrap_or_default();
+    let words: Vec<String> = case.words.iter().map(|word| word.display().to_string()).collect();
+    let word = words.join("").replace(['/', '.', '-'], "");
     let memory = case.memory.map(|memory| format!("-{memory}")).unwrap_or_default();
     let name = format!("{}-{}-{word}{memory}", case.name, case.ranks).replace([' ', ','], "");
     let directory = places.mpi.join("scratch").join(mpi.name).join(&name);
@@ -282,7 +293,7 @@ fn results_once(finished: &Finished, ranks: u32) -> Option<String> {
         if let Some((name, _)) = wrong {
             return Some(format!("a result has another {name}: {line}"));
         }
-        let key = ["workload", "strategy", "block", "direction"].map(part);
+        let key = ["workload", "part", "level", "strategy", "block", "direction"].map(part);
         if !seen.insert(key.map(|word| word.unwrap_or_default().to_owned())) {
             return Some(format!("a result is there twice: {line}"));
         }
