@@ -4,13 +4,13 @@
 //! | --- | --- |
 //! | `options` | opening: access modes, hints, drivers |
 //! | `handle` | an open file: views, pointers, sizes, sync; calls as futures |
+//! | `local` | what a file says and does on one rank alone |
 //! | `transfer` | reads and writes, from the call to the executor |
 //! | `planned` | collective calls planned once and run many times |
 //! | `pending` | calls that have been handed over |
 //! | `reported` | what a file reports of itself beside the hints |
 
 use std::io::SeekFrom;
-use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ use crate::view::View;
 
 mod handle;
 mod kept;
+mod local;
 mod options;
 mod pending;
 mod planned;
@@ -84,14 +85,6 @@ impl Status {
 /// ```
 pub struct File {
     handle: Arc<Handle>,
-}
-
-impl Deref for File {
-    type Target = Handle;
-
-    fn deref(&self) -> &Handle {
-        &self.handle
-    }
 }
 
 impl File {

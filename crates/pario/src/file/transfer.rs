@@ -498,10 +498,11 @@ mod tests {
                 let name = format!("memory:a_planned_call_waits_{seed}");
                 let file = options.open_async(&*comm, name).await.unwrap();
                 let signature = Signature::empty();
-                let begun = file.begin(Kind::WRITE_ALL, Position::At(0), Ok(&signature), false);
-                let plan = file.plan(begun, 0).await.unwrap();
+                let begun =
+                    file.handle.begin(Kind::WRITE_ALL, Position::At(0), Ok(&signature), false);
+                let plan = file.handle.plan(begun, 0).await.unwrap();
                 let earlier = file.iwrite(0, vec![1u8; 4]);
-                file.run_plan(&plan, &Buffer::nothing(), None).await.unwrap();
+                file.handle.run_plan(&plan, &Buffer::nothing(), None).await.unwrap();
                 assert!(earlier.is_done(), "seed {seed}");
             });
         }
