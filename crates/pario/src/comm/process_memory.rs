@@ -8,6 +8,7 @@
 //! process can know: who writes them answers for that.
 #![allow(unsafe_code)]
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -110,20 +111,21 @@ impl ProcessMemory {
     }
 
     /// Copies bytes of a rank's memory, one run after the other, to places here. Both sides have
-    /// the same number of bytes, and at most [`RUNS_MAX`] runs.
+    /// the same number of bytes, and at most [`RUNS_MAX`] runs. The places may be shorter
+    /// afterwards, as [`IoSliceMut::advance_slices`] leaves them.
     ///
     /// # Errors
     /// `Intern` if the process has ended, or its memory is not what it said.
     pub fn read(&self, rank: u32, from: &[RemoteRun], to: &mut [IoSliceMut<'_>]) -> Result<()> {
         let process = self.process(rank)?;
         let bytes = to.iter().map(|slice| slice.len()).sum();
-        let (to, to_count) = (to.as_ptr().cast(), number(to.len()));
-        // SAFETY: both lists are laid out like `iovec`s (guaranteed for `IoSliceMut`), and the
-        // slices are borrowed exclusively for this call.
-        let moved = unsafe {
-            let from_start = from.as_ptr().cast();
-            libc::process_vm_readv(process, to, to_count, from_start, number(from.len()), 0)
-        };
+        let moved = until_all_moved(from, to, |from, to| {
+            let (to, to_count) = (to.as_ptr().cast(), number(to.len()));
+            let (from, from_count) = (from.as_ptr().cast(), number(from.len()));
+            // SAFETY: both lists are laid out like `iovec`s (guaranteed for `IoSliceMut`), and the
+            // slices are borrowed exclusively for this call.
+            unsafe { libc::process_vm_readv(process, to, to_count, from, from_count, 0) }
+        });
         self.outcome(moved, bytes, rank)
     }
 
@@ -157,6 +159,39 @@ impl ProcessMemory {
 
 fn number(len: usize) -> libc::c_ulong {
     libc::c_ulong::try_from(len).unwrap_or(libc::c_ulong::MAX)
+}
+
+/// Repeats a transfer until all bytes have moved: a system call moves less than 2 GiB. Returns how
+/// many moved, or what the last transfer returned if it failed.
+fn until_all_moved<'a>(
+    from: &[RemoteRun],
+    mut to: &mut [IoSliceMut<'a>],
+    mut transfer: impl FnMut(&[RemoteRun], &mut [IoSliceMut<'a>]) -> libc::ssize_t,
+) -> libc::ssize_t {
+    let (mut from, mut total) = (Cow::Borrowed(from), 0);
+    loop {
+        let moved = transfer(&from, to);
+        let Ok(count) = usize::try_from(moved) else { return moved };
+        total += moved;
+        let left = to.iter().map(|slice| slice.len()).sum::<usize>() - count;
+        if count == 0 || left == 0 {
+            return total;
+        }
+        IoSliceMut::advance_slices(&mut to, count);
+        from = Cow::Owned(after(&from, count));
+    }
+}
+
+/// Runs without their first bytes.
+fn after(runs: &[RemoteRun], mut bytes: usize) -> Vec<RemoteRun> {
+    let mut rest = runs.to_vec();
+    rest.retain_mut(|run| {
+        let skipped = run.len.min(bytes);
+        bytes -= skipped;
+        *run = RemoteRun { address: run.address + skipped, len: run.len - skipped };
+        run.len > 0
+    });
+    rest
 }
 
 fn outcome(
@@ -199,6 +234,50 @@ mod tests {
         // SAFETY: nobody looks at `room` meanwhile.
         unsafe { memory.write(1, &[run(&room)], &[IoSlice::new(&[7, 8, 9])]) }.unwrap();
         assert_eq!(std::hint::black_box(room), [7, 8, 9]);
+    }
+
+    /// The system moves less than 2 GiB in one call; messages may be longer.
+    #[test]
+    fn a_transfer_that_stops_early_goes_on() {
+        let memory = ProcessMemory::new(vec![Some(std::process::id())]);
+        let there: Vec<u8> = (0..100).collect();
+        let from = [run(&there[10..12]), run(&there[40..41]), run(&there[50..67])];
+        for most in 1..=21 {
+            let (mut one, mut two, mut calls) = ([0; 7], [0; 13], 0);
+            let mut to = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut two)];
+            let moved = until_all_moved(&from, &mut to, |from, to| {
+                calls += 1;
+                let len = from.iter().map(|run| run.len).sum::<usize>().min(most);
+                let mut part = vec![0; len];
+                memory.read(0, from, &mut [IoSliceMut::new(&mut part)]).unwrap();
+                let mut part = part.as_slice();
+                for slice in to.iter_mut() {
+                    let (now, later) = part.split_at(slice.len().min(part.len()));
+                    slice[..now.len()].copy_from_slice(now);
+                    part = later;
+                }
+                libc::ssize_t::try_from(len).unwrap()
+            });
+            assert_eq!((moved, calls), (20, 20usize.div_ceil(most)));
+            let all: Vec<u8> = one.into_iter().chain(two).collect();
+            assert_eq!(all, [&there[10..12], &there[40..41], &there[50..67]].concat(), "{most}");
+        }
+    }
+
+    #[test]
+    fn a_transfer_that_moves_nothing_ends() {
+        let there = [1; 8];
+        let mut here = [0; 8];
+        let mut counts = [5, 0].into_iter();
+        let moved = until_all_moved(&[run(&there)], &mut [IoSliceMut::new(&mut here)], |_, _| {
+            counts.next().unwrap()
+        });
+        assert_eq!(moved, 5);
+        let mut counts = [5, -1].into_iter();
+        let moved = until_all_moved(&[run(&there)], &mut [IoSliceMut::new(&mut here)], |_, _| {
+            counts.next().unwrap()
+        });
+        assert_eq!(moved, -1);
     }
 
     /// A program that passes a wrong address learns of it, on all ranks; nobody waits for ever.
