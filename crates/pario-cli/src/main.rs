@@ -61,6 +61,7 @@ fn refuse(error: &clap::Error) -> ! {
 }
 
 fn main() -> ExitCode {
+    pario::log_to_stderr();
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,

@@ -44,6 +44,7 @@ pub mod error;
 mod exchange;
 pub mod file;
 pub mod hints;
+mod log_to_stderr;
 pub mod model;
 mod number;
 mod plan;
@@ -63,6 +64,7 @@ pub use hints::{
     EffectiveHint, Environment, HintOrigin, HintReport, HintSet, Hints, IgnoredHint, Statistics,
     Strategy, Switch,
 };
+pub use log_to_stderr::log_to_stderr;
 pub use request::Position;
 pub use statistics::{CallStatistics, FileStatistics, ServedCalls, Summary};
 pub use view::{Representation, View};

@@ -2,7 +2,7 @@
 //!
 //! A rank that does not make a collective call that the others make leaves them waiting. Nothing
 //! can be done about that from here, but they can name it: after some time, and again after twice
-//! that time and so on, a waiting rank says on stderr for whom it waits.
+//! that time and so on, a waiting rank logs for whom it waits.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -107,8 +107,8 @@ impl Watched {
                     (named(&missing.unwrap_or_default()), call, "does storage answer there?")
                 }
             };
-            eprintln!(
-                "pario: rank {} has been waiting for {whom} for {} s in collective call {call} on \
+            log::warn!(
+                "rank {} has been waiting for {whom} for {} s in collective call {call} on \
                  {}; {question}",
                 self.rank(),
                 lasted.as_secs(),
@@ -228,7 +228,7 @@ impl Communicator for Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comm::Solo;
+    use crate::comm::{Lane, Solo};
 
     #[test]
     fn a_patience_that_is_changed_counts_for_the_next_wait() {
@@ -241,6 +241,41 @@ mod tests {
         assert_eq!(noted(1), None);
         watched.set_patience(Duration::from_secs(9));
         assert_eq!(noted(2), Some(Duration::from_secs(9)));
+    }
+
+    /// What was logged in this process.
+    static LOGGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    struct Kept;
+
+    impl log::Log for Kept {
+        fn enabled(&self, _metadata: &log::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn log(&self, record: &log::Record<'_>) {
+            let line = format!("{} {}: {}", record.level(), record.target(), record.args());
+            LOGGED.lock().unwrap().push(line);
+        }
+
+        fn flush(&self) {}
+    }
+
+    #[test]
+    fn a_wait_that_lasts_is_logged() {
+        log::set_logger(&Kept).unwrap();
+        log::set_max_level(log::LevelFilter::Warn);
+        let patience = Duration::from_millis(1);
+        let watched = Watched::new(Solo::new(), "a file".to_owned(), patience);
+        let awaited = Awaited::Message { from: 0, tag: Tag { call: 77, lane: Lane::Control } };
+        let since = Instant::now().checked_sub(Duration::from_secs(9)).unwrap();
+        let wait = Wait { since, mentioned_next: patience };
+        watched.waits.lock().unwrap().insert(awaited, wait);
+        watched.note(awaited, true);
+        let expected = "WARN pario::comm::watched: rank 0 has been waiting for rank 0 for 9 s in \
+                        collective call 77 on a file; has that rank made the call?";
+        let logged = LOGGED.lock().unwrap();
+        assert!(logged.iter().any(|line| line == expected), "{logged:?}");
     }
 
     #[test]

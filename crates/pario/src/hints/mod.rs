@@ -86,7 +86,7 @@ pub struct Hints {
     /// Whether processes of a node place and take their bytes by themselves, in windows that they
     /// have in common (`pario_common_windows`).
     pub common_windows: Switch,
-    /// After so many seconds a waiting rank says on stderr which rank it waits for
+    /// After this many seconds a waiting rank logs which rank it waits for
     /// (`pario_collective_wait_s`).
     pub collective_wait_s: u64,
     /// Whether the close of a file prints what was done (`pario_statistics`).
