@@ -27,8 +27,8 @@ use crate::failure::{Failure, of_transport};
 use crate::messages::{EAGER_BYTES, Messages, PIECE_BYTES};
 use crate::node::traffic::Traffic;
 use crate::node::{self, Answer, Gather, Place};
-use crate::progress;
 use crate::wait::{self, Asked, ByMpi};
+use crate::{panics, progress};
 
 /// The ranks of an MPI communicator.
 ///
@@ -470,6 +470,7 @@ impl Drop for MpiCommunicator {
         if !self.owned || !self.mpi.is_active() {
             return;
         }
+        panics::end_if_unwinding(self.mpi, "a rank with an open file");
         if self.counter.as_ref().is_some_and(Counter::is_at_rank_0) {
             // Rank 0 answers until nobody asks. After a failure nobody waits for it.
             let _ = block_on(&*self, barrier(&*self, LAST_CALL));

@@ -20,6 +20,7 @@ use pario::{Error, ErrorClass, Result};
 use crate::binding::Mpi;
 use crate::comm::check;
 use crate::messages::{StatusRoom, number};
+use crate::panics;
 
 /// The highest tag that every MPI library has. No message has it: it would be of a fourth lane.
 const TAG: c_int = 32767;
@@ -90,7 +91,8 @@ impl Failure {
             told |= code == 0;
         }
         if !told && !ranks.is_empty() {
-            eprintln!("pario: rank {own}: {text}; no other rank can be told, so the job ends");
+            let text = format!("{text}; no other rank can be told, so the job ends");
+            panics::print(&format!("pario: rank {own}: {text}\n"));
             crate::universe::abort(self.mpi, 1);
         }
     }

@@ -23,6 +23,7 @@ mod launcher;
 mod locate;
 mod messages;
 mod node;
+mod panics;
 mod progress;
 mod universe;
 mod wait;

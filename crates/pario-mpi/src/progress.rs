@@ -25,7 +25,7 @@ use pario::comm::Task;
 use crate::abi::Family;
 use crate::binding::Mpi;
 use crate::node::traffic::OnBehalf;
-use crate::wait;
+use crate::{panics, wait};
 
 static TASKS: Mutex<Vec<Task>> = Mutex::new(Vec::new());
 /// Tasks that were added while others were polled.
@@ -141,7 +141,7 @@ fn hook(mpi: &Mpi) {
     let poll_mpich: unsafe extern "C" fn(*mut c_void) -> c_int = on_mpich_progress;
     let poll_open_mpi: unsafe extern "C" fn() -> c_int = on_open_mpi_progress;
     match (way(mpi), mpi.call.Async_start, mpi.call.opal_progress_register) {
-        (Way::Thread, ..) => drop(std::thread::spawn(poll_until_idle)),
+        (Way::Thread, ..) => drop(std::thread::spawn(poll_in_thread)),
         (Way::MpichHook, Some(start), _) => {
             // SAFETY: the function has the signature of MPIX_Async_poll_function.
             unsafe { start(poll_mpich as usize, ptr::null_mut(), STREAM_NULL) };
@@ -154,7 +154,14 @@ fn hook(mpi: &Mpi) {
     }
 }
 
-/// Polls until there are neither tasks nor services, from a thread of pario's.
+/// Polls from a thread of pario's.
+fn poll_in_thread() {
+    if let Ok(mpi) = Mpi::get() {
+        panics::end_the_job(mpi, "the thread of non-blocking calls", poll_until_idle);
+    }
+}
+
+/// Polls until there are neither tasks nor services.
 fn poll_until_idle() {
     const PAUSE: Duration = Duration::from_micros(20);
     /// The same when there are only services, and nobody has asked for `QUIET` pauses.
@@ -177,11 +184,14 @@ fn poll_until_idle() {
     }
 }
 
+/// Where tasks are polled, for messages.
+const INSIDE_MPI: &str = "a non-blocking call, carried on inside MPI,";
+
 /// Called by MPICH; says whether it may be forgotten.
 unsafe extern "C" fn on_mpich_progress(_thing: *mut c_void) -> c_int {
     const NO_PROGRESS: c_int = 0;
     const DONE: c_int = 1;
-    wait::poll_inside_mpi();
+    panics::end_the_process(INSIDE_MPI, wait::poll_inside_mpi);
     if !is_idle() || has_services() {
         return NO_PROGRESS;
     }
@@ -191,6 +201,6 @@ unsafe extern "C" fn on_mpich_progress(_thing: *mut c_void) -> c_int {
 
 /// Called by Open MPI; says how much went on. Stays registered: it costs one lock when idle.
 unsafe extern "C" fn on_open_mpi_progress() -> c_int {
-    wait::poll_inside_mpi();
+    panics::end_the_process(INSIDE_MPI, wait::poll_inside_mpi);
     0
 }

@@ -13,6 +13,7 @@ use crate::binding::Mpi;
 use crate::comm::{MpiCommunicator, check};
 use crate::launcher::{self, LIBRARY, Launch};
 use crate::locate;
+use crate::panics::PANICKED;
 use crate::progress;
 
 /// Which threads may call MPI.
@@ -191,8 +192,6 @@ pub(crate) fn abort(mpi: &Mpi, code: c_int) -> ! {
 
 impl Drop for Universe {
     fn drop(&mut self) {
-        /// What a Rust program ends with after a panic.
-        const PANICKED: c_int = 101;
         if !self.finalizes || !self.mpi.is_active() {
             return;
         }

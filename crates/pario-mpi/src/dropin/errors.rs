@@ -16,6 +16,7 @@ use super::files::{self, OpenFile};
 use crate::abi::Family;
 use crate::binding::Mpi;
 use crate::comm::check;
+use crate::panics;
 
 /// Distinct error texts that are given codes of their own; later ones share their class.
 const TEXTS_MAX: usize = 1000;
@@ -216,7 +217,7 @@ pub(super) fn call(
         .contains(&handler)
     {
         if let Some(error) = error {
-            eprintln!("pario: fatal error on a file: {error}");
+            panics::print(&format!("pario: fatal error on a file: {error}\n"));
         }
         // A code may end in a zero byte, which would look like success to a shell.
         let status = error.map_or(FAILURE, |error| class(mpi, error));

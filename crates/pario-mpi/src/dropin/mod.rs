@@ -13,8 +13,8 @@
 //! | `fortran` | error handlers written in Fortran |
 //! | `unused` | what is said of programs that open no file, or whose ranks are alone |
 //!
-//! Every entry point goes through [`enter`]: it finds the MPI library, counts the call, and lets no
-//! panic out.
+//! Every entry point goes through [`enter`]: it finds the MPI library, counts the call, and ends
+//! the job on a panic.
 
 mod device;
 mod entries;
@@ -28,13 +28,13 @@ mod transfer;
 mod unused;
 
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::binding::Mpi;
-use crate::{attribute, environment};
+use crate::{attribute, environment, panics};
 
 static SERVED: AtomicU64 = AtomicU64::new(0);
 /// Whether the program has tried to open a file.
@@ -54,6 +54,14 @@ struct Name {
 impl From<&'static CStr> for Name {
     fn from(full: &'static CStr) -> Name {
         Name { full, short: false }
+    }
+}
+
+/// As programs know it.
+impl fmt::Display for Name {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.full.to_string_lossy();
+        formatter.write_str(name.strip_prefix('P').unwrap_or(&name))
     }
 }
 
@@ -78,7 +86,7 @@ fn enter(
     let mpi = match Mpi::get() {
         Ok(mpi) => mpi,
         Err(reason) => {
-            eprintln!("pario: {}: {reason}", name.full.to_string_lossy());
+            log::error!("{name}: {reason}");
             return FAILURE;
         }
     };
@@ -90,8 +98,7 @@ fn enter(
     // several threads at the same moment may be counted as one.
     SERVED.store(SERVED.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     watch_end(mpi);
-    let served = catch_unwind(AssertUnwindSafe(|| serve(mpi)));
-    served.unwrap_or_else(|_| c_int::try_from(mpi.abi.err_other).unwrap_or(FAILURE))
+    panics::end_the_job(mpi, name, || serve(mpi))
 }
 
 /// Arranges that something happens when MPI ends: an attribute of MPI_COMM_SELF is deleted then.
@@ -123,9 +130,7 @@ unsafe extern "C" fn at_end(
     if !environment::tells_count() {
         return 0;
     }
-    // One write, so that the lines of several ranks do not mix.
-    let line = format!("pario-mpi: served {} calls\n", SERVED.load(Ordering::Relaxed));
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+    panics::print(&format!("pario-mpi: served {} calls\n", SERVED.load(Ordering::Relaxed)));
     0
 }
 

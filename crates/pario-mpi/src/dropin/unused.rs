@@ -4,8 +4,9 @@
 //! Both are said once in a job, by the rank that the launcher calls rank 0: without a file there is
 //! no call of pario's to find the communicator by, and a rank that is alone in its world has no
 //! other.
+//!
+//! The library is where programs without a logger find one: it prints what pario logs.
 
-use std::io::Write;
 use std::sync::Once;
 use std::sync::atomic::Ordering;
 
@@ -21,7 +22,11 @@ static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
     let function: extern "C" fn() = at_load;
-    if environment::wants_statistics() && binding::is_in_library(function as *mut _) {
+    if !binding::is_in_library(function as *mut _) {
+        return;
+    }
+    pario::log_to_stderr();
+    if environment::wants_statistics() {
         // SAFETY: the function may run at any time after the library was loaded.
         unsafe { libc::atexit(at_exit) };
     }
@@ -34,16 +39,12 @@ extern "C" fn at_exit() {
         return;
     }
     if Mpi::get().is_ok_and(Mpi::was_initialized) {
-        say("pario: rank 0 opened no file through pario. Likely reasons: the program makes no \
-             MPI-IO calls (PnetCDF 1.15 needs PNETCDF_HINTS=nc_driver=mpiio; HDF5 and ADIOS have \
-             drivers without MPI-IO), only other ranks do, or it is linked with MPI statically\n");
+        log::warn!(
+            "rank 0 opened no file through pario. Likely reasons: the program makes no MPI-IO \
+             calls (PnetCDF 1.15 needs PNETCDF_HINTS=nc_driver=mpiio; HDF5 and ADIOS have drivers \
+             without MPI-IO), only other ranks do, or it is linked with MPI statically"
+        );
     }
-}
-
-/// One line in one piece, so that those of several processes do not mix.
-fn say(text: &str) {
-    // There is nobody to tell if stderr is closed.
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// Warns once in a job whose launcher started several ranks that are all alone: all would write
@@ -59,7 +60,7 @@ pub(super) fn warn_if_alone(mpi: &Mpi) {
         // SAFETY: MPI is active. A failure leaves 0, and nothing is said.
         unsafe { (mpi.call.Comm_size)(mpi.handle(mpi.abi.comm_world), &mut size) };
         if let Some(text) = alone(&launch, size, mpi) {
-            say(&text);
+            log::warn!("{text}");
         }
     });
 }
@@ -67,8 +68,8 @@ pub(super) fn warn_if_alone(mpi: &Mpi) {
 fn alone(launch: &Launch, size: i32, mpi: &Mpi) -> Option<String> {
     let started = launch.size.filter(|started| *started > 1 && size == 1)?;
     Some(format!(
-        "pario: warning: the launcher started {started} ranks, but each is alone in the world of \
-         {} ({}), and all write the same files: start the program with that library's mpirun\n",
+        "warning: the launcher started {started} ranks, but each is alone in the world of \
+         {} ({}), and all write the same files: start the program with that library's mpirun",
         mpi.path(),
         mpi.version()
     ))

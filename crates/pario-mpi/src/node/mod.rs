@@ -127,8 +127,8 @@ fn wanted(rank: u32) -> NodeMemory {
     let (wanted, ignored) = crate::environment::node_memory();
     if let Some(value) = ignored.filter(|_| rank == 0) {
         TOLD.call_once(|| {
-            eprintln!(
-                "pario: PARIO_NODE_MEMORY={} is ignored: it is process, segment or none",
+            log::warn!(
+                "PARIO_NODE_MEMORY={} is ignored: it is process, segment or none",
                 value.display()
             );
         });
