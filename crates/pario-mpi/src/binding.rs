@@ -182,8 +182,8 @@ impl Library {
         let name = CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
         // SAFETY: `dlsym` only reads the name.
         let global = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        // SAFETY: as above; the handle is one that `dlopen` gave, or null for the global scope.
         let found = match global.is_null() && !self.0.is_null() {
+            // SAFETY: as above; the handle is one that `dlopen` gave.
             true => unsafe { libc::dlsym(self.0, name.as_ptr()) },
             false => global,
         };

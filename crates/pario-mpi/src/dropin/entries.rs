@@ -2,6 +2,7 @@
 //!
 //! A macro makes both names of each function. What a line says is what the function does.
 #![allow(non_snake_case)]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "one comment, below, is for all")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 

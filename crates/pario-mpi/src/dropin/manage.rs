@@ -104,9 +104,9 @@ pub(super) unsafe fn open(
     unused::warn_if_alone(mpi);
     // Without a communicator there is nobody to announce an error to.
     let opened = communicator(mpi, comm).and_then(|communicator| {
-        // SAFETY: passed on from the caller.
         let own = match out.is_null() {
             true => Err(argument("open: no place for the handle")),
+            // SAFETY: passed on from the caller.
             false => unsafe { string(name) }.and_then(|name| {
                 Ok(Opening { path: path(name), hints: hints(mpi, info)?, group: group(mpi, comm)? })
             }),
