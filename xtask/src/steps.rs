@@ -40,6 +40,8 @@ enum Action {
     Run(Command),
     /// Has to end with success and to say on each line that the bytes were right.
     Bench(Command),
+    /// Has to end with success; skipped aloud where this program is not installed.
+    RunWith(&'static str, Command),
     /// The checks of [`style`].
     Style,
     /// Programs on MPI libraries, with this seed; see [`mpi`].
@@ -104,13 +106,45 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
         step("build", cargo("build --workspace --release")),
         step("test", test),
         step("arrays", cargo("test -p pario --features ndarray --lib --examples array")),
+        Step { name: "memory", action: Action::RunWith("valgrind", memory_check(root)) },
         step("doc", doc),
+        step("package", package(root)),
         Step { name: "bench", action: Action::Bench(bench) },
     ];
     if !arguments.no_mpi && !arguments.quick {
         steps.push(Step { name: "mpi", action: Action::Mpi(arguments.seed) });
     }
     steps
+}
+
+/// What may be put on a registry can be packaged. Nothing is fetched: what the packages need has
+/// been built before.
+fn package(root: &Path) -> Command {
+    let mut command = Command::new(cargo_path());
+    command.args(["package", "--offline", "--no-verify", "--allow-dirty", "--quiet"]);
+    command.args(["--package=pario", "--package=pario-mpi"]);
+    command.current_dir(root).stdin(Stdio::null());
+    command
+}
+
+/// The tests of the modules with unsafe code, under valgrind's memcheck. Sanitizers find more, but
+/// need a nightly compiler.
+fn memory_check(root: &Path) -> Command {
+    const RUNNER: &str = "target.\"cfg(all())\".runner=[\"valgrind\", \"--quiet\", \
+                          \"--error-exitcode=99\", \"--leak-check=no\", \"--fair-sched=yes\"]";
+    const MODULES: [&str; 4] = ["datatype::copy", "access::memory", "comm::", "node::"];
+    let mut command = Command::new(cargo_path());
+    command.args(["test", "--release", "--lib", "--package=pario", "--package=pario-mpi"]);
+    command.args(["--config", RUNNER, "--"]).args(MODULES);
+    command.current_dir(root).stdin(Stdio::null());
+    command
+}
+
+/// Whether a program can be started.
+fn is_installed(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 fn run(root: &Path, action: Action, skipped: &mut Vec<String>) -> Result<(), String> {
@@ -120,7 +154,13 @@ fn run(root: &Path, action: Action, skipped: &mut Vec<String>) -> Result<(), Str
             mpi::test_and_tell(root, &arguments, skipped).map(|summary| println!("{summary}"))
         }
         Action::Style => style::check(root).map(|summary| println!("{summary}")),
-        Action::Run(mut command) => {
+        Action::RunWith(program, _) if !is_installed(program) => {
+            let text = format!("what needs {program}: it is not installed");
+            println!("skipped: {text}");
+            skipped.push(text);
+            Ok(())
+        }
+        Action::Run(mut command) | Action::RunWith(_, mut command) => {
             println!("$ {}", shown(&command));
             let status = command.status().map_err(|error| unstartable(&command, &error))?;
             succeeded(status)
@@ -208,6 +248,38 @@ mod tests {
         assert_eq!(environment(&arguments(true, None, None)), [programs("2000")]);
         let given = environment(&arguments(true, Some(7), Some(9)));
         assert_eq!(given, [programs("7"), pair("PARIO_SEED", "9")]);
+    }
+
+    #[test]
+    fn what_needs_a_missing_program_is_skipped_aloud() {
+        let action = Action::RunWith("pario-no-such-program", Command::new("false"));
+        let mut skipped = Vec::new();
+        assert_eq!(run(Path::new("."), action, &mut skipped), Ok(()));
+        assert_eq!(skipped, ["what needs pario-no-such-program: it is not installed"]);
+        let action = Action::RunWith("cargo", Command::new("false"));
+        assert!(run(Path::new("."), action, &mut skipped).is_err());
+    }
+
+    #[test]
+    fn packages_for_others_say_what_they_are() {
+        let mut cargo = Command::new(cargo_path());
+        cargo.args(["metadata", "--offline", "--no-deps", "--format-version=1"]);
+        let output = cargo.current_dir(crate::root()).output().unwrap();
+        let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let packages = all["packages"].as_array().unwrap();
+        for name in ["pario", "pario-mpi"] {
+            let package = packages.iter().find(|package| package["name"] == name).unwrap();
+            for key in ["description", "license", "readme", "rust_version"] {
+                assert!(package[key].is_string(), "{name} has no {key}");
+            }
+            for key in ["keywords", "categories"] {
+                let words = package[key].as_array().unwrap();
+                assert!((1..=5).contains(&words.len()), "{name}: {key} {words:?}");
+            }
+            for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+                assert!(crate::root().join("crates").join(name).join(licence).is_file());
+            }
+        }
     }
 
     #[test]
