@@ -42,6 +42,8 @@ enum Action {
     Bench(Command),
     /// Has to end with success; skipped aloud where this program is not installed.
     RunWith(&'static str, Command),
+    /// Has to end with success, and to show programs nothing that only transports need.
+    Doc(Command),
     /// The checks of [`style`].
     Style,
     /// Programs on MPI libraries, with this seed; see [`mpi`].
@@ -107,7 +109,7 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
         step("test", test),
         step("arrays", cargo("test -p pario --features ndarray --lib --examples array")),
         Step { name: "memory", action: Action::RunWith("valgrind", memory_check(root)) },
-        step("doc", doc),
+        Step { name: "doc", action: Action::Doc(doc) },
         step("package", package(root)),
         Step { name: "bench", action: Action::Bench(bench) },
     ];
@@ -165,6 +167,12 @@ fn run(root: &Path, action: Action, skipped: &mut Vec<String>) -> Result<(), Str
             let status = command.status().map_err(|error| unstartable(&command, &error))?;
             succeeded(status)
         }
+        Action::Doc(command) => {
+            run(root, Action::Run(command), skipped)?;
+            let path = target_path(root).join("doc/pario/all.html");
+            let pages = std::fs::read_to_string(&path);
+            only_for_programs(&pages.map_err(|error| format!("{}: {error}", path.display()))?)
+        }
         Action::Bench(mut command) => {
             println!("$ {}", shown(&command));
             command.stderr(Stdio::inherit());
@@ -174,6 +182,39 @@ fn run(root: &Path, action: Action, skipped: &mut Vec<String>) -> Result<(), Str
             succeeded(output.status)?;
             verified(&text)
         }
+    }
+}
+
+/// The pages of `pario::comm` for programs. What else is public there is for transports in other
+/// crates, and hidden.
+const COMM_PAGES: [&str; 13] = [
+    "collective/fn.all_gather",
+    "collective/fn.barrier",
+    "collective/fn.broadcast",
+    "enum.Lane",
+    "fn.block_on",
+    "fn.receive",
+    "struct.Message",
+    "struct.Simulated",
+    "struct.Solo",
+    "struct.Tag",
+    "struct.Threads",
+    "trait.Communicator",
+    "type.Task",
+];
+
+/// An error for pages of `pario::comm` that are not for programs, in the list of all pages.
+fn only_for_programs(all_pages: &str) -> Result<(), String> {
+    let pages = all_pages.split("href=\"comm/").skip(1).filter_map(|rest| rest.split('"').next());
+    let names = pages.map(|page| page.trim_end_matches(".html"));
+    let (known, others): (Vec<&str>, Vec<&str>) = names.partition(|name| COMM_PAGES.contains(name));
+    match (known.is_empty(), others.as_slice()) {
+        (true, _) => Err("the documentation has no page of pario::comm".to_owned()),
+        (false, []) => Ok(()),
+        (false, others) => Err(format!(
+            "pario::comm shows {}: hide what only transports need, or name it in COMM_PAGES",
+            others.join(", ")
+        )),
     }
 }
 
@@ -258,6 +299,16 @@ mod tests {
         assert_eq!(skipped, ["what needs pario-no-such-program: it is not installed"]);
         let action = Action::RunWith("cargo", Command::new("false"));
         assert!(run(Path::new("."), action, &mut skipped).is_err());
+    }
+
+    #[test]
+    fn pages_that_only_transports_need_are_found() {
+        let page = |name: &str| format!("<li><a href=\"comm/{name}.html\">{name}</a></li>");
+        let good = page("struct.Tag") + "<a href=\"file/struct.File.html\">" + &page("fn.receive");
+        assert_eq!(only_for_programs(&good), Ok(()));
+        let error = only_for_programs(&(good + &page("struct.GateLine"))).unwrap_err();
+        assert!(error.starts_with("pario::comm shows struct.GateLine: "), "{error}");
+        assert!(only_for_programs("").is_err());
     }
 
     #[test]

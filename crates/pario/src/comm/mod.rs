@@ -31,14 +31,21 @@ mod solo;
 mod threads;
 mod watched;
 
-pub use common_memory::{CommonMemory, Keeper};
-pub use cores::{Affinity, is_oversubscribed};
-pub use gate::GateLine;
 pub(crate) use gate::{Gate, Pass};
-pub use process_memory::{Permit, ProcessMemory, RUNS_MAX, RemoteRun};
 pub use simulated::Simulated;
 pub use solo::Solo;
 pub use threads::Threads;
+
+// For transports in other crates; no program needs them, and they may change at any time.
+#[doc(hidden)]
+pub use common_memory::{CommonMemory, Keeper};
+#[doc(hidden)]
+pub use cores::{Affinity, is_oversubscribed};
+#[doc(hidden)]
+pub use gate::GateLine;
+#[doc(hidden)]
+pub use process_memory::{Permit, ProcessMemory, RUNS_MAX, RemoteRun};
+#[doc(hidden)]
 pub use watched::Watched;
 
 /// Work that goes on while the program does something else.
@@ -103,7 +110,7 @@ pub trait Communicator: Send + Sync {
     fn node(&self, rank: u32) -> u32;
 
     /// Cores of a node that the ranks there may use, at least one; the same on all ranks. A rank
-    /// that a launcher has bound to a core does not speak for its node: see [`Affinity`].
+    /// that a launcher has bound to a core does not speak for its node.
     fn cores(&self, node: u32) -> u32;
 
     /// Whether `rank` lives in the same address space.
@@ -129,24 +136,28 @@ pub trait Communicator: Send + Sync {
 
     /// Memory that all ranks of this communicator share, made by [`GateLine::lines`], if there is
     /// such memory on every rank. It lets plain writes go without range locks.
+    #[doc(hidden)]
     fn gate(&self) -> Option<&[GateLine]> {
         None
     }
 
     /// The other processes of this node whose memory can be used from here, if there are such. If
     /// a rank reaches another one, that one reaches it too.
+    #[doc(hidden)]
     fn process_memory(&self) -> Option<&ProcessMemory> {
         None
     }
 
     /// Memory that this rank has in common with other processes of its node, if there is such. If
     /// it is that of another rank, that rank has this one's.
+    #[doc(hidden)]
     fn common_memory(&self) -> Option<&CommonMemory> {
         None
     }
 
     /// Whether something is so in common memory; if not, the waker is called when another rank
     /// wakes this one ([`Communicator::wake_common`]). `call` is the collective call that waits.
+    #[doc(hidden)]
     fn poll_common(
         &self,
         call: u64,
@@ -162,6 +173,7 @@ pub trait Communicator: Send + Sync {
     }
 
     /// Wakes a rank that waits for something in common memory.
+    #[doc(hidden)]
     fn wake_common(&self, rank: u32) {
         let _ = rank;
     }
@@ -169,6 +181,7 @@ pub trait Communicator: Send + Sync {
     /// Whether all ranks are of one node and oversubscribe it ([`is_oversubscribed`]); the same on
     /// all ranks. Then it matters how often each of them has to wait, more than how many messages
     /// one sends.
+    #[doc(hidden)]
     fn oversubscribes_one_node(&self) -> bool {
         false
     }
