@@ -6,7 +6,7 @@ use pario::{Datatype, File, Source, Target, View};
 use serde::{Deserialize, Serialize};
 
 use super::contender::Level;
-use super::pieces::{Piece, complement, pieces};
+use super::pieces::{Piece, Walk, complement, pieces, walk};
 use super::team::Team;
 use super::verify::{Mismatch, Pattern, check_gaps, fill_gaps};
 use super::workload::{Memory, Workload};
@@ -159,19 +159,24 @@ impl<'a> Part<'a> {
     }
 
     /// Pieces in the file and in the buffer.
-    fn pieces(&self, direction: Direction) -> impl Iterator<Item = Piece> + use<'a> {
-        let memory_bytes = self.memory.as_ref().map(|memory| memory.bytes);
-        pieces(self.workload, self.owner(direction), memory_bytes).map(|(_, piece)| piece)
+    fn pieces(&self, direction: Direction) -> Walk<'a> {
+        walk(self.workload, self.owner(direction), self.memory_bytes())
+    }
+
+    /// Bytes of memory for one call, unless data is packed there.
+    fn memory_bytes(&self) -> Option<u64> {
+        self.memory.as_ref().map(|memory| memory.bytes)
     }
 
     /// Pieces in the file and in the data without gaps.
-    fn packed_pieces(&self) -> impl Iterator<Item = Piece> + use<'a> {
-        pieces(self.workload, self.rank, None).map(|(_, piece)| piece)
+    fn packed_pieces(&self) -> Walk<'a> {
+        walk(self.workload, self.rank, None)
     }
 
     /// What has to move at levels 0 and 1, one call each.
     pub(crate) fn piece_calls(&self, direction: Direction) -> Vec<Piece> {
-        self.pieces(direction).collect()
+        let pieces = pieces(self.workload, self.owner(direction), self.memory_bytes());
+        pieces.map(|(_, piece)| piece).collect()
     }
 
     /// The data of Block I/O.
@@ -370,8 +375,11 @@ pub(crate) fn size(workload: &dyn Workload, rank: u32, memory_bytes: Option<u64>
         size.pieces += u64::from(end != Some(run.start));
         end = Some(run.end);
     }
-    let calls = pieces(workload, rank, memory_bytes).count();
-    size.calls = u64::try_from(calls).unwrap_or(u64::MAX);
+    size.calls = match memory_bytes.is_none() && workload.calls(rank).is_none() {
+        // Packed data of one call is contiguous in memory wherever it is in the file.
+        true => size.pieces,
+        false => u64::try_from(pieces(workload, rank, memory_bytes).count()).unwrap_or(u64::MAX),
+    };
     size
 }
 

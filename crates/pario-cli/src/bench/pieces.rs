@@ -62,6 +62,37 @@ pub(crate) fn pieces(
     Merged { pieces: raw(workload, rank, memory_bytes).peekable() }
 }
 
+/// The same for what is filled and compared: neighbours need not be one piece there. Packed data of
+/// one call, which may have millions of short runs, is walked without further ado.
+pub(crate) enum Walk<'a> {
+    Packed { runs: Runs<'a>, position: u64 },
+    Any(Pieces<'a>),
+}
+
+/// Pieces of a rank that may be neighbours; as [`pieces`] otherwise.
+pub(crate) fn walk(workload: &dyn Workload, rank: u32, memory_bytes: Option<u64>) -> Walk<'_> {
+    match memory_bytes.is_none() && workload.calls(rank).is_none() {
+        true => Walk::Packed { runs: workload.runs(rank), position: 0 },
+        false => Walk::Any(raw(workload, rank, memory_bytes)),
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        match self {
+            Walk::Any(pieces) => pieces.next().map(|(_, piece)| piece),
+            Walk::Packed { runs, position } => {
+                let run = runs.next()?;
+                let (memory, len) = (*position, run.end - run.start);
+                *position += len;
+                Some(Piece { offset: run.start, memory, len })
+            }
+        }
+    }
+}
+
 fn raw(workload: &dyn Workload, rank: u32, memory_bytes: Option<u64>) -> Pieces<'_> {
     let mut calls = workload.calls(rank).unwrap_or_else(|| vec![u64::MAX]).into_iter();
     let call_rest = calls.next().unwrap_or(0);
@@ -232,6 +263,23 @@ mod tests {
             (2, [32, 24, 2]),
         ];
         assert_eq!(all(Some(9)), gaps);
+    }
+
+    /// Which way data is walked makes no difference for what is filled.
+    #[test]
+    fn walks_have_the_bytes_of_pieces() {
+        let bytes = |pieces: &mut dyn Iterator<Item = Piece>| -> Vec<(u64, u64)> {
+            let bytes =
+                |piece: Piece| (0..piece.len).map(move |at| (piece.offset + at, piece.memory + at));
+            pieces.flat_map(bytes).collect()
+        };
+        for memory_bytes in [None, Some(9)] {
+            let mut merged = pieces(&Small, 0, memory_bytes).map(|(_, piece)| piece);
+            assert_eq!(bytes(&mut walk(&Small, 0, memory_bytes)), bytes(&mut merged));
+        }
+        let mut packed = Walk::Packed { runs: Small.runs(0), position: 0 };
+        let mut any = walk(&Small, 0, None);
+        assert_eq!(bytes(&mut packed), bytes(&mut any));
     }
 
     #[test]
