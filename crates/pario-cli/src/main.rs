@@ -13,6 +13,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod bench;
+mod calibrate;
 mod explain;
 mod failure;
 mod hint;
@@ -34,6 +35,7 @@ Examples:
                          serve the MPI-IO of a program, and tell what was done
   pario bench            compare all strategies with Block I/O, in one to two minutes
   pario bench --quick    the same in a few seconds, with little data
+  pario calibrate        measure this machine's costs and store them as a profile
   pario explain paper    the model of paper 001: when collective I/O pays
   pario help bench       all options";
 
@@ -41,6 +43,7 @@ Examples:
 enum Command {
     Run(run::Arguments),
     Bench(Box<bench::Arguments>),
+    Calibrate(calibrate::Arguments),
     Explain(explain::Arguments),
 }
 
@@ -48,6 +51,7 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
     }
 }

@@ -57,7 +57,7 @@ pub(crate) use peers::run as peers;
 use report::Report;
 
 /// What runs besides the client programs.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "mpi4py",
     "constants",
     run::NAME,
@@ -65,6 +65,7 @@ const NAMES: [&str; 9] = [
     "conformance",
     "interleaved",
     "bench",
+    "calibrate",
     "rsmpi",
     peers::NAME,
 ];
@@ -76,7 +77,7 @@ pub(crate) struct MpiTestArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) mpi: Option<String>,
     /// Only client programs whose name contains this; `mpi4py`, `constants`, `run`, `bound`,
-    /// `conformance`, `interleaved`, `bench`, `rsmpi` and `peers` are names, too.
+    /// `conformance`, `interleaved`, `bench`, `calibrate`, `rsmpi` and `peers` are names, too.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) only: Option<String>,
     /// The drop-in library [default: build it].

@@ -70,7 +70,7 @@ pub(super) fn run_all(
     if arguments.wants("conformance") || arguments.wants("interleaved") {
         build(places, &["--package", "pario-mpi", "--examples"])?;
     }
-    if arguments.wants("bench") {
+    if arguments.wants("bench") || arguments.wants("calibrate") {
         build(places, &["--package", "pario-cli"])?;
     }
     for mpi in &setup.mpis {
@@ -105,6 +105,10 @@ pub(super) fn run_all(
                 let words = format!("bench --quick --json --dir . {words}");
                 cases.push(case("bench", "pario", &words, 4, results_once));
             }
+        }
+        if arguments.wants("calibrate") {
+            let words = "calibrate --seconds 1 --json --dir . --output profile.toml";
+            cases.push(case("calibrate", "pario", words, 4, stored_once));
         }
     }
     let outcomes = at_once("programs in Rust run", cases, |case| run(places, setup, &case))?;
@@ -256,7 +260,8 @@ fn faults(case: &Case<'_>, finished: &Finished, directory: &Path) -> Vec<String>
     if finished.strays > 0 && finished.status.is_some() {
         faults.push(format!("{} processes were left behind", finished.strays));
     }
-    let left = traces::unexpected(directory, &["interleaved.dat".to_owned()]);
+    let left =
+        traces::unexpected(directory, &["interleaved.dat", "profile.toml"].map(str::to_owned));
     faults.extend(left.iter().map(|name| format!("left in its directory: {name}")));
     faults.extend(verdict::memory_faults(finished, true));
     faults
@@ -301,6 +306,17 @@ fn results_once(finished: &Finished, ranks: u32) -> Option<String> {
     None
 }
 
+/// One object, of a profile that was measured on MPI.
+fn stored_once(finished: &Finished, _ranks: u32) -> Option<String> {
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    match lines.as_slice() {
+        [line] if !line.contains("\"path\":\"profile.toml\"") => Some("no profile".to_owned()),
+        [line] if line.contains("\"transport\":\"threads\"") => Some("not on MPI".to_owned()),
+        [_] => None,
+        _ => Some(format!("{} lines instead of one", lines.len())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,6 +342,19 @@ mod tests {
         assert!(results_once(&finished(&one), 3).is_some());
         assert!(results_once(&finished(&line("list", "threads")), 4).is_some());
         assert!(results_once(&finished(""), 4).is_some());
+    }
+
+    #[test]
+    fn a_profile_is_stored_once_and_from_mpi() {
+        let line = |path: &str, transport: &str| {
+            format!("{{\"path\":\"{path}\",\"machine\":{{\"transport\":\"{transport}\"}}}}\n")
+        };
+        let good = line("profile.toml", "mpich");
+        assert_eq!(stored_once(&finished(&good), 4), None);
+        assert!(stored_once(&finished(&good.repeat(2)), 4).is_some());
+        assert!(stored_once(&finished(&line("profile.toml", "threads")), 4).is_some());
+        assert!(stored_once(&finished(&line("other.toml", "mpich")), 4).is_some());
+        assert!(stored_once(&finished(""), 4).is_some());
     }
 
     #[test]

@@ -510,7 +510,7 @@ fn parse_block(text: &str) -> Result<u64, String> {
     }
 }
 
-fn parse_directory(text: &str) -> Result<PathBuf, String> {
+pub(crate) fn parse_directory(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => Ok(path),

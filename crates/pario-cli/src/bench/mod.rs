@@ -28,13 +28,13 @@ mod measure;
 mod part;
 mod pieces;
 mod report;
-mod scratch;
-mod team;
+pub(crate) mod scratch;
+pub(crate) mod team;
 mod turn;
 mod verify;
 mod workload;
 
-pub(crate) use arguments::Arguments;
+pub(crate) use arguments::{Arguments, parse_directory};
 
 use arguments::{Settings, Transport, World};
 use contender::{Contender, Level};

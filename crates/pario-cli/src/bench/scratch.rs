@@ -41,18 +41,18 @@ impl Scratch {
     fn make(directory: &Path, bytes: u64) -> Result<Scratch, Failure> {
         check_room(directory, bytes)?;
         let path = directory.join(format!("pario-bench-{}.tmp", process::id()));
+        // Before there is a directory: a Ctrl-C right after its creation would leave it.
+        let removed = path.clone();
+        let handled = ctrlc::set_handler(move || {
+            remove_while_in_use(&removed);
+            process::exit(130);
+        });
+        handled.map_err(|error| Failure::during("arranging for Ctrl-C", error))?;
         fs::create_dir(&path).map_err(|error| {
             let shown = directory.display();
             Failure::Usage(format!("--dir {shown}: cannot make a directory: {error}"))
         })?;
-        let scratch = Scratch { path: path.clone(), removes: true };
-        let handled = ctrlc::set_handler(move || {
-            // The program ends here; there is nobody to notify if files stay.
-            let _ = fs::remove_dir_all(&path);
-            process::exit(130);
-        });
-        handled.map_err(|error| Failure::during("arranging for Ctrl-C", error))?;
-        Ok(scratch)
+        Ok(Scratch { path, removes: true })
     }
 
     /// Where a file of this name is.
@@ -74,6 +74,13 @@ impl Drop for Scratch {
             eprintln!("pario: {} could not be removed: {error}", self.path.display());
         }
     }
+}
+
+/// Removes a directory in which another thread may just make a file; then there is one more try.
+fn remove_while_in_use(path: &Path) {
+    const TRIES: usize = 10;
+    // The program ends afterwards; there is nobody to notify if files stay.
+    let _ = (0..TRIES).find(|_| fs::remove_dir_all(path).is_ok() || !path.exists());
 }
 
 /// Makes a file that all ranks then open.

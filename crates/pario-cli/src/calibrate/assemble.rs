@@ -1,0 +1,407 @@
+//! Values become a profile. What cannot be used leaves the default, with the reason.
+
+use pario::model::Direction;
+use pario::model::presets::Link;
+use pario::model::profile::{Accesses, Concurrency, Curve, Machine, Pattern, Profile};
+use serde::Serialize;
+
+use super::Oversubscribed;
+use super::judge::{Estimate, judge, monotone};
+use super::probe::{
+    CACHED_BYTES, DIRECT_BYTES, MESSAGE_BYTES, PIECE_BYTES, PLANNED_PIECES, Probe, Situation,
+};
+
+const MIB: f64 = 1_048_576.0;
+
+/// No memory and no link of today is faster.
+const BYTES_PER_S_MAX: f64 = 1e12;
+
+/// All measurements.
+pub(super) struct Measured<'a> {
+    pub(super) probes: &'a [Probe],
+    pub(super) samples: &'a [Vec<f64>],
+    pub(super) oversubscribed: Option<&'a Oversubscribed>,
+}
+
+/// A profile and what became of each of its keys.
+pub(super) struct Calibrated {
+    pub(super) profile: Profile,
+    pub(super) findings: Vec<Finding>,
+}
+
+/// What became of a key.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Finding {
+    pub(super) key: String,
+    /// The value for people.
+    pub(super) value: String,
+    /// How far its measurements lie apart, relative to their median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) spread: Option<f64>,
+    /// Why the value is the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) default: Option<String>,
+}
+
+/// A value with the spread of what it was made of.
+struct Found<T> {
+    value: T,
+    spread: f64,
+}
+
+impl Measured<'_> {
+    fn estimate(&self, probe: Probe) -> Result<Estimate, String> {
+        let both = self.probes.iter().zip(self.samples);
+        let samples = both.filter(|(known, _)| **known == probe).map(|(_, samples)| samples);
+        judge(samples.flatten().copied().collect::<Vec<f64>>().as_slice())
+    }
+
+    /// Whether there is a single measurement.
+    fn is_measured(&self, probe: Probe) -> bool {
+        let mut both = self.probes.iter().zip(self.samples);
+        both.any(|(known, samples)| *known == probe && !samples.is_empty())
+    }
+
+    fn curve(&self, lengths: &[u64], probe: impl Fn(u64) -> Probe) -> Result<Found<Curve>, String> {
+        let (mut times, mut spread) = (Vec::new(), 0f64);
+        for &bytes in lengths {
+            let found = self.estimate(probe(bytes));
+            let estimate = found.map_err(|reason| format!("{bytes} bytes: {reason}"))?;
+            times.push((bytes, estimate.seconds * 1e6));
+            spread = spread.max(estimate.spread);
+        }
+        let mut value = Curve::from_times_us(monotone(times)?);
+        value.bytes_per_s.iter_mut().for_each(|bytes_per_s| *bytes_per_s = rounded(*bytes_per_s));
+        value.bytes_per_s.iter().try_for_each(|&bytes_per_s| possible(bytes_per_s))?;
+        Ok(Found { value, spread })
+    }
+
+    fn concurrency(
+        &self,
+        groups: &[u32],
+        probe: impl Fn(u32) -> Probe,
+    ) -> Result<Found<Concurrency>, String> {
+        let (mut value, mut spread) = (Concurrency::default(), 0f64);
+        for &ranks in groups {
+            let found = self.estimate(probe(ranks));
+            let estimate = found.map_err(|reason| format!("{ranks} ranks: {reason}"))?;
+            value.ranks.push(ranks);
+            value.bytes_per_s.push(rounded(f64::from(ranks) * MIB / estimate.seconds));
+            spread = spread.max(estimate.spread);
+        }
+        value.bytes_per_s.iter().try_for_each(|&bytes_per_s| possible(bytes_per_s))?;
+        Ok(Found { value, spread })
+    }
+
+    fn link(&self, to: Option<u32>, missing: &str) -> Result<Found<Link>, String> {
+        let to = to.ok_or(missing)?;
+        let [short, long] = MESSAGE_BYTES.map(|bytes| self.estimate(Probe::Message { to, bytes }));
+        let (short, long) = (short?, long?);
+        let bytes_per_s = MIB / (long.seconds - short.seconds);
+        possible(bytes_per_s)?;
+        let bytes_per_s = rounded(bytes_per_s);
+        let value = Link { latency_us: rounded(short.seconds * 1e6), bytes_per_s };
+        Ok(Found { value, spread: short.spread.max(long.spread) })
+    }
+
+    /// A barrier of ranks with a core each, for each doubling.
+    fn barrier_step(&self, situation: &Situation) -> Result<Found<f64>, String> {
+        match situation.ranks {
+            1 => Err("one rank has no barriers".to_owned()),
+            ranks if ranks > situation.cores => Err("there are more ranks than cores".to_owned()),
+            ranks => {
+                let steps = ranks.next_power_of_two().trailing_zeros();
+                let estimate = self.estimate(Probe::Barrier)?;
+                let value = rounded(estimate.seconds * 1e6 / f64::from(steps.max(1)));
+                Ok(Found { value, spread: estimate.spread })
+            }
+        }
+    }
+
+    /// A barrier of more ranks than cores, for each rank of a core.
+    fn oversubscribed_rank(&self, situation: &Situation) -> Result<Found<f64>, String> {
+        let (ranks, estimate) = match self.oversubscribed {
+            Some(oversubscribed) => (oversubscribed.ranks, judge(&oversubscribed.seconds)?),
+            None if situation.ranks > situation.cores => {
+                (situation.ranks, self.estimate(Probe::Barrier)?)
+            }
+            None => return Err("there are no more ranks than cores".to_owned()),
+        };
+        let value = estimate.seconds * 1e6 * f64::from(situation.cores) / f64::from(ranks);
+        Ok(Found { value: rounded(value), spread: estimate.spread })
+    }
+
+    fn plan_rank(&self, situation: &Situation) -> Result<Found<f64>, String> {
+        let estimate = self.estimate(Probe::Plan { pieces: 1 })?;
+        let value = rounded(estimate.seconds * 1e6 / f64::from(situation.ranks));
+        Ok(Found { value, spread: estimate.spread })
+    }
+
+    fn plan_piece(&self) -> Result<Found<f64>, String> {
+        let [few, many] = [1, PLANNED_PIECES].map(|pieces| self.estimate(Probe::Plan { pieces }));
+        let (few, many) = (few?, many?);
+        let pieces = u32::try_from(PLANNED_PIECES).map_or(1.0, f64::from);
+        // Where ranks share memory, lists are not described to each other: pieces cost nothing.
+        let value = ((many.seconds - few.seconds) * 1e6 / pieces).max(0.0);
+        match many.seconds > few.seconds / 2.0 {
+            true => Ok(Found { value: rounded(value), spread: many.spread.max(few.spread) }),
+            false => Err("impossible: more pieces take less time".to_owned()),
+        }
+    }
+}
+
+/// Four digits: more than any measurement has, and short to read.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+fn possible(bytes_per_s: f64) -> Result<(), String> {
+    match bytes_per_s > 0.0 && bytes_per_s <= BYTES_PER_S_MAX {
+        true => Ok(()),
+        false => Err(format!("impossible: {bytes_per_s:.3e} bytes/s")),
+    }
+}
+
+/// Collects findings while a profile is filled.
+struct Findings {
+    all: Vec<Finding>,
+}
+
+impl Findings {
+    /// Takes a value if there is one; otherwise the default stays.
+    fn take<T: Shown>(&mut self, key: &str, place: &mut T, found: Result<Found<T>, String>) {
+        let (spread, default) = match found {
+            Ok(Found { value, spread }) => {
+                *place = value;
+                (Some(spread), None)
+            }
+            Err(reason) => (None, Some(reason)),
+        };
+        self.all.push(Finding { key: key.to_owned(), value: place.shown(), spread, default });
+    }
+}
+
+/// A default with the values that could be measured.
+pub(super) fn profile(
+    default: Profile,
+    machine: Machine,
+    situation: &Situation,
+    measured: &Measured<'_>,
+) -> Calibrated {
+    let mut profile = Profile { machine, ..default };
+    profile.defaults.clear();
+    let mut findings = Findings { all: Vec::new() };
+    storage(&mut findings, Direction::Read, &mut profile.storage.read, (situation, measured));
+    storage(&mut findings, Direction::Write, &mut profile.storage.write, (situation, measured));
+    let memory = &mut profile.memory;
+    for (key, scatter, place) in [
+        ("memory.gather", false, &mut memory.gather),
+        ("memory.scatter", true, &mut memory.scatter),
+    ] {
+        let curve = measured.curve(&PIECE_BYTES, |bytes| Probe::Copy { scatter, bytes });
+        findings.take(key, place, curve);
+    }
+    let copied = measured.concurrency(&situation.groups(), |ranks| Probe::CopyTogether { ranks });
+    findings.take("memory.concurrent", &mut memory.concurrent, copied);
+    others(&mut findings, &mut profile, (situation, measured));
+    for finding in &findings.all {
+        if let Some(reason) = &finding.default {
+            profile.defaults.insert(finding.key.clone(), reason.clone());
+        }
+    }
+    Calibrated { profile, findings: findings.all }
+}
+
+fn storage(
+    findings: &mut Findings,
+    direction: Direction,
+    accesses: &mut Accesses,
+    (situation, measured): (&Situation, &Measured<'_>),
+) {
+    let name = match direction {
+        Direction::Read => "storage.read",
+        Direction::Write => "storage.write",
+    };
+    let probe = |pattern, bytes| Probe::Access { direction, pattern, bytes };
+    let curve = |pattern, lengths: &[u64]| measured.curve(lengths, |bytes| probe(pattern, bytes));
+    let call = measured.estimate(probe(Pattern::Sequential, CACHED_BYTES[0]));
+    let call = call.map(|call| Found { value: rounded(call.seconds * 1e6), spread: call.spread });
+    findings.take(&format!("{name}.call_us"), &mut accesses.call_us, call);
+    for (key, pattern, place) in [
+        ("sequential", Pattern::Sequential, &mut accesses.sequential),
+        ("scattered", Pattern::Scattered, &mut accesses.scattered),
+    ] {
+        findings.take(&format!("{name}.{key}"), place, curve(pattern, &CACHED_BYTES));
+    }
+    if let Some(place) = &mut accesses.new_file {
+        findings.take(&format!("{name}.new_file"), place, curve(Pattern::NewFile, &CACHED_BYTES));
+    }
+    // Where no access goes without the cache, there is nothing that a default could stand for.
+    if !measured.is_measured(probe(Pattern::Direct, DIRECT_BYTES[0])) {
+        accesses.direct = None;
+    }
+    if let Some(place) = &mut accesses.direct {
+        findings.take(&format!("{name}.direct"), place, curve(Pattern::Direct, &DIRECT_BYTES));
+    }
+    let together = |ranks| Probe::AccessTogether { direction, ranks };
+    let concurrent = measured.concurrency(&situation.groups(), together);
+    findings.take(&format!("{name}.concurrent"), &mut accesses.concurrent, concurrent);
+}
+
+/// Messages, synchronisation and planning.
+fn others(
+    findings: &mut Findings,
+    profile: &mut Profile,
+    (situation, measured): (&Situation, &Measured<'_>),
+) {
+    let node = measured.link(situation.same_node, "no other rank is on the node of the first");
+    findings.take("messages.node", &mut profile.messages.node, node);
+    let network = measured.link(situation.other_node, "all ranks are on one node");
+    findings.take("messages.network", &mut profile.messages.network, network);
+    let synchronisation = &mut profile.synchronisation;
+    findings.take(
+        "synchronisation.barrier_step_us",
+        &mut synchronisation.barrier_step_us,
+        measured.barrier_step(situation),
+    );
+    findings.take(
+        "synchronisation.oversubscribed_rank_us",
+        &mut synchronisation.oversubscribed_rank_us,
+        measured.oversubscribed_rank(situation),
+    );
+    let planning = &mut profile.planning;
+    findings.take("planning.rank_us", &mut planning.rank_us, measured.plan_rank(situation));
+    findings.take("planning.piece_us", &mut planning.piece_us, measured.plan_piece());
+}
+
+/// A value for people.
+trait Shown {
+    fn shown(&self) -> String;
+}
+
+impl Shown for f64 {
+    fn shown(&self) -> String {
+        format!("{self:.3} us")
+    }
+}
+
+impl Shown for Curve {
+    fn shown(&self) -> String {
+        let mut times = self.times_us();
+        let first = times.next().map(|(bytes, us)| format!("{bytes} B in {us:.3} us"));
+        let last = self.bytes_per_s.last().map(|bytes_per_s| rate(*bytes_per_s));
+        format!("{} ... {}", first.unwrap_or_default(), last.unwrap_or_default())
+    }
+}
+
+impl Shown for Concurrency {
+    fn shown(&self) -> String {
+        let both = self.ranks.iter().zip(&self.bytes_per_s);
+        let parts: Vec<String> =
+            both.map(|(ranks, bytes_per_s)| format!("{ranks}: {}", rate(*bytes_per_s))).collect();
+        parts.join(", ")
+    }
+}
+
+impl Shown for Link {
+    fn shown(&self) -> String {
+        format!("{:.3} us, {}", self.latency_us, rate(self.bytes_per_s))
+    }
+}
+
+fn rate(bytes_per_s: f64) -> String {
+    match bytes_per_s >= 1e9 {
+        true => format!("{:.2} GB/s", bytes_per_s / 1e9),
+        false => format!("{:.2} MB/s", bytes_per_s / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SITUATION: Situation =
+        Situation { ranks: 4, cores: 4, same_node: Some(1), other_node: None };
+
+    /// A machine that moves 1 GB/s after 1 us, wherever it is asked.
+    fn seconds(probe: &Probe) -> f64 {
+        let time = |bytes: u64| 1e-6 + u32::try_from(bytes).map_or(0.0, f64::from) / 1e9;
+        match *probe {
+            Probe::Access { bytes, .. } | Probe::Copy { bytes, .. } => time(bytes),
+            Probe::Message { bytes, .. } => time(bytes),
+            Probe::AccessTogether { ranks, .. } | Probe::CopyTogether { ranks } => {
+                f64::from(ranks) * 1e-3
+            }
+            Probe::Barrier => 8e-6,
+            Probe::Plan { pieces: 1 } => 12e-6,
+            Probe::Plan { .. } => 12e-6 + 4096e-7,
+        }
+    }
+
+    fn calibrated(change: impl Fn(&Probe, &mut Vec<f64>)) -> Calibrated {
+        let probes = Probe::all(&SITUATION);
+        let samples: Vec<Vec<f64>> = probes
+            .iter()
+            .map(|probe| {
+                let mut samples = vec![seconds(probe); 7];
+                change(probe, &mut samples);
+                samples
+            })
+            .collect();
+        let measured = Measured { probes: &probes, samples: &samples, oversubscribed: None };
+        let default = Profile::built_in("hdd").unwrap();
+        let machine = Machine { cores: 4, ..default.machine.clone() };
+        profile(default, machine, &SITUATION, &measured)
+    }
+
+    fn near(value: f64, expected: f64) {
+        assert!((value / expected - 1.0).abs() < 1e-3, "{value} is not {expected}");
+    }
+
+    #[test]
+    fn a_profile_predicts_what_was_measured() {
+        let Calibrated { profile, .. } = calibrated(|_, _| {});
+        profile.check().unwrap();
+        near(profile.storage.read.sequential.us(65536), 66.536);
+        near(profile.memory.gather.us(512), 1.512);
+        near(profile.storage.write.concurrent.slowdown(4), 4.0);
+        near(profile.messages.node.latency_us, 1.008);
+        near(profile.barrier_us(4), 8.0);
+        near(profile.planning.rank_us, 3.0);
+        near(profile.planning.piece_us, 0.1);
+        let kept: Vec<&str> = profile.defaults.keys().map(String::as_str).collect();
+        assert_eq!(kept, ["messages.network", "synchronisation.oversubscribed_rank_us"]);
+    }
+
+    #[test]
+    fn noisy_and_impossible_values_leave_the_default_and_are_named() {
+        let gather = Probe::Copy { scatter: false, bytes: 512 };
+        let message = Probe::Message { to: 1, bytes: 1 << 20 };
+        let Calibrated { profile, findings } = calibrated(|probe, samples| {
+            if *probe == gather {
+                *samples = (1..=7).map(|index| f64::from(index) * 1e-6).collect();
+            } else if *probe == message {
+                *samples = vec![1e-9; 7];
+            }
+        });
+        profile.check().unwrap();
+        let default = Profile::built_in("hdd").unwrap();
+        assert_eq!(profile.memory.gather, default.memory.gather);
+        assert_eq!(profile.messages.node, default.messages.node);
+        assert!(profile.defaults["memory.gather"].contains("512 bytes: noisy"));
+        assert!(profile.defaults["messages.node"].contains("impossible"));
+        let marked = findings.iter().filter(|finding| finding.default.is_some()).count();
+        assert_eq!(marked, profile.defaults.len());
+    }
+
+    #[test]
+    fn a_file_system_without_direct_access_has_no_such_curve() {
+        let Calibrated { profile, .. } = calibrated(|probe, samples| {
+            if matches!(probe, Probe::Access { pattern: Pattern::Direct, .. }) {
+                samples.clear();
+            }
+        });
+        assert_eq!((&profile.storage.read.direct, &profile.storage.write.direct), (&None, &None));
+        profile.check().unwrap();
+    }
+}

@@ -1,0 +1,317 @@
+//! One short measurement, on all ranks.
+//!
+//! Every rank runs the same probes in the same order. Where one rank works, the others wait for it
+//! in the agreement at the end. A rank that fails makes all of them fail.
+//!
+//! The file: a part that is read and overwritten through the page cache, a part for accesses
+//! without it, and after these the part that is new each time.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pario::comm::{Lane, Message, Tag, block_on, receive};
+use pario::model::Direction;
+use pario::model::profile::Pattern;
+use pario::{Communicator, Datatype, Position, View};
+
+use super::copies::Copies;
+use super::place::Ground;
+use super::probe::{Probe, Situation};
+use crate::bench::team::Team;
+use crate::failure::Failure;
+
+const MIB: u64 = 1 << 20;
+
+/// Bytes of the part without the page cache, and of the part that is new.
+const DIRECT_PART_BYTES: u64 = 8 * MIB;
+const NEW_PART_BYTES: u64 = 4 * MIB;
+
+/// Bytes that a rank may move in one measurement, and when it stops before that.
+const MOVED_BYTES: u64 = 4 * MIB;
+const CALLS_MAX: u64 = 2000;
+const ENOUGH: Duration = Duration::from_millis(3);
+
+/// Where `O_DIRECT` wants memory and offsets to begin. All accesses have such memory: some
+/// processors copy several times slower to memory that begins a few bytes after a page.
+const ALIGNMENT: usize = 4096;
+
+/// Bytes of the part that goes through the page cache: one MiB for each rank.
+fn cached_part_bytes(situation: &Situation) -> u64 {
+    u64::from(situation.ranks.max(16)) * MIB
+}
+
+/// The greatest size of the file.
+pub(super) fn file_bytes(situation: &Situation) -> u64 {
+    cached_part_bytes(situation) + DIRECT_PART_BYTES + 8 * NEW_PART_BYTES
+}
+
+/// What measurements need.
+pub(super) struct Bed<'a> {
+    team: &'a Team<'a>,
+    ground: &'a Ground,
+    situation: Situation,
+    /// For messages of this command only.
+    comm: Arc<dyn Communicator>,
+    next_call: u64,
+    /// The file without the page cache, where there is such a thing.
+    direct: Option<File>,
+    buffer: Vec<u8>,
+    /// Where the aligned part of the buffer begins.
+    aligned: usize,
+    copies: Copies,
+}
+
+impl<'a> Bed<'a> {
+    /// Writes the file once.
+    pub(super) fn new(
+        team: &'a Team<'a>,
+        ground: &'a Ground,
+        situation: Situation,
+    ) -> Result<Bed<'a>, Failure> {
+        let buffer = vec![7; usize::try_from(MIB).unwrap_or(0) + ALIGNMENT];
+        let old_bytes = cached_part_bytes(&situation) + DIRECT_PART_BYTES;
+        team.first(|| {
+            let chunk = &buffer[ALIGNMENT..];
+            let written = (0..old_bytes / MIB)
+                .try_for_each(|index| ground.file.write_all_at(chunk, index * MIB))
+                .and_then(|()| ground.file.sync_data());
+            written.map_err(|error| Failure::during("writing the file", error))
+        })?;
+        let comm = team.comm().duplicate();
+        let comm = comm.map_err(|error| Failure::Lost(error.to_string()))?;
+        let direct_flag = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap_or(0);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(direct_flag);
+        let direct = options.open(ground.path()).ok();
+        let aligned = buffer.as_ptr().align_offset(ALIGNMENT) % ALIGNMENT;
+        let copies = Copies::new();
+        let next_call = 0;
+        Ok(Bed { team, ground, situation, comm, next_call, direct, buffer, aligned, copies })
+    }
+
+    /// Measures once; the seconds of one access, piece, message, barrier or plan, the longest of
+    /// all ranks. None where it cannot be measured.
+    pub(super) fn measure(&mut self, probe: &Probe) -> Result<Option<f64>, Failure> {
+        let own = match *probe {
+            Probe::Access { direction, pattern, bytes } => {
+                self.alone(|bed| bed.access(direction, pattern, bytes))
+            }
+            Probe::AccessTogether { direction, ranks } => {
+                self.together(ranks, |bed| bed.access_own_part(direction))
+            }
+            Probe::Copy { scatter, bytes } => self.alone(|bed| Ok(Some(bed.copy(scatter, bytes)))),
+            Probe::CopyTogether { ranks } => self.together(ranks, |bed| Ok(bed.copy(false, MIB))),
+            Probe::Message { to, bytes } => self.ping_pong(to, bytes),
+            Probe::Barrier => barrier_seconds(self.team).map(Some),
+            Probe::Plan { pieces } => self.plan(pieces),
+        };
+        let all = self.team.all(own)?;
+        let measured = all.into_iter().flatten();
+        Ok(measured.reduce(f64::max))
+    }
+
+    /// The first rank works.
+    fn alone(
+        &mut self,
+        work: impl FnOnce(&mut Bed<'a>) -> io::Result<Option<f64>>,
+    ) -> Result<Option<f64>, Failure> {
+        match self.team.is_first() {
+            true => work(self).map_err(|error| Failure::during("measuring", error)),
+            false => Ok(None),
+        }
+    }
+
+    /// The first ranks work at the same time.
+    fn together(
+        &mut self,
+        ranks: u32,
+        work: impl FnOnce(&mut Bed<'a>) -> io::Result<f64>,
+    ) -> Result<Option<f64>, Failure> {
+        self.team.barrier()?;
+        match self.team.rank() < ranks {
+            true => work(self).map(Some).map_err(|error| Failure::during("measuring", error)),
+            false => Ok(None),
+        }
+    }
+
+    fn access(
+        &mut self,
+        direction: Direction,
+        pattern: Pattern,
+        bytes: u64,
+    ) -> io::Result<Option<f64>> {
+        let cached_bytes = cached_part_bytes(&self.situation);
+        let old_bytes = cached_bytes + DIRECT_PART_BYTES;
+        let slot = bytes.max(4096);
+        let (file, start, part_bytes, step) = match (pattern, &self.direct) {
+            (Pattern::Sequential, _) => (&self.ground.file, 0, cached_bytes, bytes),
+            (Pattern::Scattered, _) => (&self.ground.file, 0, cached_bytes, slot),
+            (Pattern::NewFile, _) => (&self.ground.file, old_bytes, NEW_PART_BYTES, bytes),
+            (Pattern::Direct, Some(file)) => (file, cached_bytes, DIRECT_PART_BYTES, slot),
+            (Pattern::Direct, None) => return Ok(None),
+        };
+        let in_order = matches!(pattern, Pattern::Sequential | Pattern::NewFile);
+        let places = part_bytes / step;
+        let calls = (MOVED_BYTES / bytes).min(CALLS_MAX);
+        let len = usize::try_from(bytes).unwrap_or(0);
+        let buffer = &mut self.buffer[self.aligned..self.aligned + len];
+        if pattern == Pattern::NewFile {
+            self.ground.file.set_len(old_bytes)?;
+        }
+        repeated(calls, |index| {
+            // A prime of this size meets every place once, far from the last one.
+            let index = if in_order { index } else { index.wrapping_mul(7919) };
+            let offset = start + index % places * step;
+            match direction {
+                Direction::Read => file.read_exact_at(buffer, offset),
+                Direction::Write => file.write_all_at(buffer, offset),
+            }
+        })
+        .map(Some)
+        .or_else(|error| match pattern {
+            // Some file systems open a file this way and refuse every access.
+            Pattern::Direct if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
+            _ => Err(error),
+        })
+    }
+
+    /// Accesses of 1 MiB in this rank's own part of the file.
+    fn access_own_part(&mut self, direction: Direction) -> io::Result<f64> {
+        let offset = u64::from(self.team.rank()) * MIB;
+        let len = usize::try_from(MIB).unwrap_or(0);
+        let buffer = &mut self.buffer[self.aligned..self.aligned + len];
+        repeated(MOVED_BYTES / MIB, |_| match direction {
+            Direction::Read => self.ground.file.read_exact_at(buffer, offset),
+            Direction::Write => self.ground.file.write_all_at(buffer, offset),
+        })
+    }
+
+    fn copy(&mut self, scatter: bool, bytes: u64) -> f64 {
+        let piece_bytes = usize::try_from(bytes).unwrap_or(1);
+        let copies = &mut self.copies;
+        let mut seconds = [0, 1, 2, 3].map(|part| {
+            let begin = Instant::now();
+            let pieces = copies.run(scatter, piece_bytes, part);
+            begin.elapsed().as_secs_f64() / count(pieces)
+        });
+        median(&mut seconds)
+    }
+
+    /// Messages to and fro between the first rank and another one, each filled and emptied.
+    fn ping_pong(&mut self, other: u32, bytes: u64) -> Result<Option<f64>, Failure> {
+        let rounds = (MIB / bytes).clamp(4, 100);
+        let (own, call) = (self.team.rank(), self.next_call);
+        self.next_call += 1;
+        self.team.barrier()?;
+        let (comm, tag) = (&*self.comm, Tag { call, lane: Lane::Data });
+        let buffer = &mut self.buffer[..usize::try_from(bytes).unwrap_or(0)];
+        let peer = match own {
+            0 => other,
+            _ if own == other => 0,
+            _ => return Ok(None),
+        };
+        let send = |buffer: &mut [u8]| comm.send(peer, tag, Message::from(buffer.to_vec()));
+        let receive = |buffer: &mut [u8]| {
+            let message = block_on(comm, receive(comm, peer, tag))?;
+            buffer.copy_from_slice(&message.bytes);
+            Ok(())
+        };
+        let mut seconds = Vec::new();
+        for _ in 0..rounds {
+            let begin = Instant::now();
+            let exchanged = match own {
+                0 => send(buffer).and_then(|()| receive(buffer)),
+                _ => receive(buffer).and_then(|()| send(buffer)),
+            };
+            exchanged.map_err(|error: pario::Error| Failure::Lost(error.to_string()))?;
+            seconds.push(begin.elapsed().as_secs_f64() / 2.0);
+        }
+        Ok((own == 0).then(|| median(&mut seconds)))
+    }
+
+    /// The plan of a collective write, by the library's own clock.
+    fn plan(&mut self, pieces: u64) -> Result<Option<f64>, Failure> {
+        let planned = self.plan_once(pieces);
+        planned.map(Some).map_err(|error| Failure::during("planning", error))
+    }
+
+    fn plan_once(&self, pieces: u64) -> pario::Result<f64> {
+        // Pieces of 8 bytes of all ranks in turn; distances differ, so that no loop describes them.
+        let ranks = i64::from(self.situation.ranks);
+        let own = i64::from(self.team.rank());
+        let place = |index: i64| (index * ranks + own) * 8 + index % 3 * ranks * 8;
+        let element = Datatype::of::<u64>();
+        let last = i64::try_from(pieces).unwrap_or(1);
+        let displacements: Vec<i64> = (0..last).map(|index| place(index * 3)).collect();
+        let filetype = Datatype::hindexed_block(1, &displacements, &element)?;
+        let start = cached_part_bytes(&self.situation) + DIRECT_PART_BYTES;
+        let options = pario::File::options().write(true).hint("pario_strategy", "two-phase");
+        let file = options.open(self.team.comm(), self.ground.path())?;
+        file.set_view(&View::new(start, &element, &filetype))?;
+        let data = vec![1u64; displacements.len()];
+        file.write_all(Position::Individual, &data)?;
+        let planning = file.statistics().total.planning;
+        file.close()?;
+        Ok(planning.as_secs_f64())
+    }
+}
+
+/// Makes calls until they are enough, and returns the time of one: the median of short batches, so
+/// that a batch in which the system ran another program does not count.
+fn repeated(calls: u64, mut call: impl FnMut(u64) -> io::Result<()>) -> io::Result<f64> {
+    const BATCH: Duration = Duration::from_micros(100);
+    let begin = Instant::now();
+    let (mut done, mut batch) = (0, 1);
+    let mut seconds = Vec::new();
+    while done < calls && begin.elapsed() < ENOUGH {
+        let (end, started) = (calls.min(done + batch), Instant::now());
+        (done..end).try_for_each(&mut call)?;
+        let elapsed = started.elapsed();
+        if elapsed < BATCH && end < calls {
+            // Too short to be measured well: the next one is longer, and this one is forgotten.
+            batch *= 2;
+            seconds.clear();
+        }
+        seconds.push(elapsed.as_secs_f64() / count(end - done));
+        done = end;
+    }
+    Ok(median(&mut seconds))
+}
+
+fn median(seconds: &mut [f64]) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    seconds.get(seconds.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn count(number: u64) -> f64 {
+    u32::try_from(number).map_or(f64::MAX, f64::from)
+}
+
+/// The median time of a few barriers.
+fn barrier_seconds(team: &Team<'_>) -> Result<f64, Failure> {
+    const BARRIERS: usize = 20;
+    team.barrier()?;
+    let mut seconds = [0.0; BARRIERS];
+    for one in &mut seconds {
+        let begin = Instant::now();
+        team.barrier()?;
+        *one = begin.elapsed().as_secs_f64();
+    }
+    Ok(median(&mut seconds))
+}
+
+/// Times of barriers, for about this long.
+pub(super) fn barriers(team: &Team<'_>, time: Duration) -> Result<Vec<f64>, Failure> {
+    let (begin, mut all) = (Instant::now(), Vec::new());
+    loop {
+        let seconds = team.all(barrier_seconds(team))?;
+        all.extend(seconds.into_iter().reduce(f64::max));
+        let over = team.all(Ok(begin.elapsed() >= time))?;
+        if over.first() == Some(&true) {
+            return Ok(all);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What is measured: a file, its host, its file system, and whether its device turns.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use pario::model::profile::Machine;
+use pario::storage::{Driver, OpenMode, Posix};
+
+use crate::bench::scratch::{Scratch, make_together};
+use crate::bench::team::Team;
+use crate::failure::Failure;
+
+/// The file that is measured, open on every rank, in a directory that is removed at the end.
+pub(super) struct Ground {
+    path: PathBuf,
+    pub(super) file: File,
+    _directory: Scratch,
+}
+
+impl Ground {
+    /// Makes the file in a directory that has room for `bytes`.
+    pub(super) fn new(team: &Team<'_>, directory: &Path, bytes: u64) -> Result<Ground, Failure> {
+        let directory = Scratch::new(team, directory, bytes)?;
+        let path = directory.file("calibrate");
+        let file = make_together(team, &path)?;
+        Ok(Ground { path, file, _directory: directory })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The machine of a profile.
+pub(super) fn machine(transport: &str, ground: &Ground, cores: u32) -> Machine {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = match host.trim() {
+        "" => "localhost",
+        name => name,
+    };
+    Machine {
+        host: host.to_owned(),
+        transport: transport.to_owned(),
+        file_system: file_system(ground.path()).to_owned(),
+        cores,
+    }
+}
+
+/// The file system of a file, as pario's driver knows it.
+fn file_system(path: &Path) -> &'static str {
+    let mode = OpenMode { read: true, ..OpenMode::default() };
+    let opened = Posix.open(path, mode).ok();
+    opened.and_then(|file| file.capabilities().file_system).map_or("other", |known| known.name)
+}
+
+/// Whether the device of a file turns, as far as the system says.
+pub(super) fn is_rotational(ground: &Ground) -> bool {
+    let Ok(metadata) = ground.file.metadata() else {
+        return false;
+    };
+    let device = metadata.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let directory = format!("/sys/dev/block/{major}:{minor}");
+    // A partition has no queue of its own; that of its disk is one directory above.
+    let read = |name: &str| fs::read_to_string(Path::new(&directory).join(name)).ok();
+    let flag = read("queue/rotational").or_else(|| read("../queue/rotational"));
+    flag.is_some_and(|flag| flag.trim() == "1")
+}

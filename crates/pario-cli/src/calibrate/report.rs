@@ -1,0 +1,96 @@
+//! Progress, and what was found: a table for people, an object for programs.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use pario::model::profile::{Machine, Profile};
+use serde::Serialize;
+
+use super::Arguments;
+use super::assemble::{Calibrated, Finding};
+use super::place::Ground;
+use super::probe::Probe;
+use crate::failure::Failure;
+
+pub(super) struct Report<'a> {
+    arguments: &'a Arguments,
+    bar: ProgressBar,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    path: &'a Path,
+    profile: &'a Profile,
+    findings: &'a [Finding],
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(
+        arguments: &'a Arguments,
+        machine: &Machine,
+        ground: &Ground,
+    ) -> Result<Report<'a>, Failure> {
+        // Draws on stderr, and only if that is a terminal.
+        let bar = ProgressBar::new(u64::from(arguments.seconds) * 1000);
+        let style = ProgressStyle::with_template("{elapsed_precise} {wide_bar} {msg}");
+        bar.set_style(style.map_err(|error| Failure::during("progress bar", error))?);
+        let report = Report { arguments, bar };
+        if !arguments.json {
+            let Machine { host, transport, file_system, cores } = machine;
+            report.print(&format!(
+                "pario {} calibrate: {host}, {transport}, {file_system}, {cores} cores, {} s\n\
+                 file {}\n",
+                env!("CARGO_PKG_VERSION"),
+                arguments.seconds,
+                ground.path().display()
+            ))?;
+        }
+        Ok(report)
+    }
+
+    /// Says what is measured now.
+    pub(super) fn step(&self, probe: &Probe, elapsed: Duration) {
+        self.bar.set_position(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+        self.bar.set_message(probe.to_string());
+    }
+
+    /// Prints what was found and where it is.
+    pub(super) fn finish(&self, calibrated: &Calibrated, path: &Path) -> Result<(), Failure> {
+        self.bar.finish_and_clear();
+        let Calibrated { profile, findings } = calibrated;
+        if self.arguments.json {
+            let text = serde_json::to_string(&Document { path, profile, findings });
+            let text = text.map_err(|error| Failure::during("printing results", error))?;
+            return self.print(&(text + "\n"));
+        }
+        let rows: String = findings.iter().map(row).collect();
+        let kept = profile.defaults.len();
+        let count = findings.len();
+        self.print(&format!(
+            "\n{:<39}{:<44}spread\n{rows}\n{} of {count} values measured; stored in {}\n",
+            "key",
+            "value",
+            count - kept,
+            path.display()
+        ))
+    }
+
+    fn print(&self, text: &str) -> Result<(), Failure> {
+        let printed = self.bar.suspend(|| {
+            let mut output = io::stdout().lock();
+            output.write_all(text.as_bytes()).and_then(|()| output.flush())
+        });
+        printed.map_err(|error| Failure::during("printing results", error))
+    }
+}
+
+fn row(finding: &Finding) -> String {
+    let end = match (&finding.default, finding.spread) {
+        (Some(reason), _) => format!("default: {reason}"),
+        (None, Some(spread)) => format!("{:.0} %", spread * 100.0),
+        (None, None) => String::new(),
+    };
+    format!("{:<39}{:<43} {end}\n", finding.key, finding.value)
+}
