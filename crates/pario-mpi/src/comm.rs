@@ -16,9 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pario::comm::collective::{all_gather, barrier};
-use pario::comm::{
-    CommonMemory, GateLine, Message, ProcessMemory, Tag, Task, block_on, is_oversubscribed,
-};
+use pario::comm::{Condition, Region, Tag, Task, block_on};
 use pario::{Communicator, Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
@@ -60,7 +58,6 @@ pub struct MpiCommunicator {
     nodes: Vec<u32>,
     /// Cores of each node.
     cores: Vec<u32>,
-    oversubscribes_one_node: bool,
     /// On how many nodes a test pretends to be.
     pretended_nodes: Option<u32>,
     counter: Option<Counter>,
@@ -194,7 +191,6 @@ impl MpiCommunicator {
             // Until it is known, each is on a node of its own.
             nodes: (0..number(size)).collect(),
             cores: vec![1],
-            oversubscribes_one_node: false,
             pretended_nodes: None,
             counter: None,
             traffic: None,
@@ -233,8 +229,6 @@ impl MpiCommunicator {
         let (neighbours, cores) =
             (node.numbers.iter().filter(|&&one| one == own).count(), node.cores[own as usize]);
         wait::note_neighbours(neighbours, cores);
-        duplicate.oversubscribes_one_node =
-            node.cores.len() == 1 && is_oversubscribed(neighbours, cores);
         duplicate.cores = node.cores;
         if node.is_split {
             // The same on all ranks, and before any message that it concerns.
@@ -291,8 +285,7 @@ impl MpiCommunicator {
         self.failure.known().or_else(told)
     }
 
-    /// Remembers an error of the transport that another rank has told. This rank may leave its call
-    /// then: no other one of its node uses its memory any more.
+    /// Remembers an error of the transport that another rank has told.
     fn learn(&self, error: Error) -> Error {
         let error = self.failure.learn(error);
         if let Some(traffic) = &self.traffic {
@@ -343,21 +336,17 @@ impl Communicator for MpiCommunicator {
         self.cores[node as usize]
     }
 
-    fn shares_memory(&self, rank: u32) -> bool {
-        rank == self.rank
-    }
-
     fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
         Ok(Arc::new(self.own_duplicate()?))
     }
 
-    fn send(&self, to: u32, tag: Tag, message: Message) -> Result<()> {
+    fn send(&self, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()> {
         if let Some(error) = self.failed() {
             return Err(error);
         }
         let sent = match &self.traffic {
-            Some(traffic) if traffic.reaches(to) => traffic.send(to, tag, message.bytes),
-            _ => self.messages.send(to, tag, message),
+            Some(traffic) if traffic.reaches(to) => traffic.send(to, tag, bytes),
+            _ => self.messages.send(to, tag, bytes),
         };
         sent.map_err(|error| self.fail(&error))
     }
@@ -367,14 +356,12 @@ impl Communicator for MpiCommunicator {
         from: u32,
         tag: Tag,
         _context: &mut Context<'_>,
-    ) -> Poll<Result<Message>> {
+    ) -> Poll<Result<Vec<u8>>> {
         if let Some(error) = self.failed() {
             return Poll::Ready(Err(error));
         }
         let polled = match &self.traffic {
-            Some(traffic) if traffic.reaches(from) => {
-                traffic.poll_receive(from, tag).map_ok(Message::from)
-            }
+            Some(traffic) if traffic.reaches(from) => traffic.poll_receive(from, tag),
             _ => self.messages.poll_receive(from, tag),
         };
         if polled.is_pending() && self.by_mpi.is_some() {
@@ -400,40 +387,27 @@ impl Communicator for MpiCommunicator {
         set.map_err(|error| self.fail(&error))
     }
 
-    fn gate(&self) -> Option<&[GateLine]> {
-        self.counter.as_ref()?.gate()
+    fn region(&self) -> Option<&Region> {
+        self.traffic.as_ref()?.region()
     }
 
-    fn oversubscribes_one_node(&self) -> bool {
-        self.oversubscribes_one_node
-    }
-
-    fn common_memory(&self) -> Option<&CommonMemory> {
-        Some(self.traffic.as_ref()?.windows())
-    }
-
-    fn poll_common(
+    fn poll_until(
         &self,
-        _call: u64,
-        is_so: &mut (dyn FnMut() -> bool + Send),
+        condition: &mut dyn Condition,
         _context: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        // Whoever waits hears the bell, and asks again before it sleeps.
-        if !is_so() {
+        // A rank that waits hears the bell, and asks again before it sleeps.
+        if !condition.is_so() {
             return self.failed().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
         }
         wait::note_progress();
         Poll::Ready(Ok(()))
     }
 
-    fn wake_common(&self, rank: u32) {
+    fn wake(&self, rank: u32) {
         if let Some(traffic) = &self.traffic {
             traffic.wake(rank);
         }
-    }
-
-    fn process_memory(&self) -> Option<&ProcessMemory> {
-        self.traffic.as_ref()?.memory()
     }
 
     fn spawn(&self, task: Task) {
@@ -451,7 +425,6 @@ impl MpiCommunicator {
     /// ranks.
     fn abandon(&mut self) {
         if let Some(traffic) = self.traffic.take() {
-            traffic.abandon();
             traffic.depart();
         }
         self.messages.abandon();

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pario::comm::GateLine;
 use pario::{Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
@@ -67,14 +66,6 @@ impl Counter {
             None => Kind::Asked(Client { asked: ranks.asked, failure, turn: Mutex::new(()) }),
         };
         Ok(Counter { kind })
-    }
-
-    /// The gate for writes, where ranks share memory.
-    pub(crate) fn gate(&self) -> Option<&[GateLine]> {
-        match &self.kind {
-            Kind::Shared(lines) => Some(lines.gate()),
-            _ => None,
-        }
     }
 
     /// Whether rank 0 has to answer the others.

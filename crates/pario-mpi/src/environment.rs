@@ -46,20 +46,17 @@ pub(crate) fn wants_statistics() -> bool {
 pub(crate) enum NodeMemory {
     /// Messages go through MPI (`none`).
     None,
-    /// Messages go through memory that the ranks share (`segment`).
+    /// Messages and windows go through memory that the ranks share (`segment`).
     Segment,
-    /// The same, and ranks copy from and to each other's own memory (`process`).
-    Process,
 }
 
 impl NodeMemory {
-    const ALL: [NodeMemory; 3] = [NodeMemory::None, NodeMemory::Segment, NodeMemory::Process];
+    const ALL: [NodeMemory; 2] = [NodeMemory::None, NodeMemory::Segment];
 
     fn parse(value: &OsStr) -> Option<NodeMemory> {
         match value.to_str()? {
             "none" => Some(NodeMemory::None),
             "segment" => Some(NodeMemory::Segment),
-            "process" => Some(NodeMemory::Process),
             _ => None,
         }
     }
@@ -69,7 +66,6 @@ impl NodeMemory {
         match self {
             NodeMemory::None => 0,
             NodeMemory::Segment => 1,
-            NodeMemory::Process => 2,
         }
     }
 
@@ -85,10 +81,10 @@ impl NodeMemory {
 pub(crate) fn node_memory() -> (NodeMemory, Option<&'static OsStr>) {
     static MEMORY: OnceLock<(NodeMemory, Option<OsString>)> = OnceLock::new();
     let (memory, ignored) = MEMORY.get_or_init(|| match value("PARIO_NODE_MEMORY") {
-        None => (NodeMemory::Process, None),
+        None => (NodeMemory::Segment, None),
         Some(value) => match NodeMemory::parse(&value) {
             Some(memory) => (memory, None),
-            None => (NodeMemory::Process, Some(value)),
+            None => (NodeMemory::Segment, Some(value)),
         },
     });
     (*memory, ignored.as_deref())
@@ -100,11 +96,11 @@ mod tests {
 
     #[test]
     fn words_and_levels_of_node_memory_agree() {
-        for (word, memory) in ["none", "segment", "process"].into_iter().zip(NodeMemory::ALL) {
+        for (word, memory) in ["none", "segment"].into_iter().zip(NodeMemory::ALL) {
             assert_eq!(NodeMemory::parse(OsStr::new(word)), Some(memory));
             assert_eq!(NodeMemory::of_level(Some(memory.level().into())), memory);
         }
-        assert_eq!(NodeMemory::parse(OsStr::new("Process")), None);
+        assert_eq!(NodeMemory::parse(OsStr::new("Segment")), None);
         assert_eq!(NodeMemory::of_level(None), NodeMemory::None);
     }
 }

@@ -13,7 +13,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use pario::comm::{Message, Tag};
+use pario::comm::Tag;
 use pario::{Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
@@ -38,7 +38,7 @@ pub(crate) struct Messages {
     /// Calls whose tags differ.
     calls: u64,
     /// To this rank, from itself.
-    own: Mutex<HashMap<Tag, VecDeque<Message>>>,
+    own: Mutex<HashMap<Tag, VecDeque<Vec<u8>>>>,
     /// Requests of MPI, with what they send.
     sending: Mutex<Vec<(usize, Arc<Vec<u8>>)>>,
     /// Messages of which a part is here or on its way.
@@ -97,13 +97,13 @@ impl Messages {
         number(tag.call % self.calls * LANES + tag.lane as u64)
     }
 
-    pub(crate) fn send(&self, to: u32, tag: Tag, message: Message) -> Result<()> {
+    pub(crate) fn send(&self, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()> {
         if to == self.rank {
-            lock(&self.own).entry(tag).or_default().push_back(message);
+            lock(&self.own).entry(tag).or_default().push_back(bytes);
             return Ok(());
         }
         self.finish_sends()?;
-        let bytes = Arc::new(message.bytes);
+        let bytes = Arc::new(bytes);
         let mut sent = 0;
         loop {
             let len = (bytes.len() - sent).min(self.piece_bytes);
@@ -186,7 +186,7 @@ impl Messages {
     }
 
     /// The next message from a rank, if it is here and whole.
-    pub(crate) fn poll_receive(&self, from: u32, tag: Tag) -> Poll<Result<Message>> {
+    pub(crate) fn poll_receive(&self, from: u32, tag: Tag) -> Poll<Result<Vec<u8>>> {
         if from == self.rank {
             let next = lock(&self.own).get_mut(&tag).and_then(VecDeque::pop_front);
             return next.map_or(Poll::Pending, |message| Poll::Ready(Ok(message)));
@@ -209,7 +209,7 @@ impl Messages {
                 std::mem::forget(arriving);
                 Poll::Ready(Err(error))
             }
-            polled => polled.map_ok(|()| Message::from(arriving.bytes)),
+            polled => polled.map_ok(|()| arriving.bytes),
         }
     }
 

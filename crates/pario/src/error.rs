@@ -123,11 +123,6 @@ impl ErrorClass {
     }
 }
 
-/// Whether a system call failed because memory that it was given is not there.
-pub(crate) fn is_bad_address(error: &std::io::Error) -> bool {
-    error.raw_os_error() == Some(libc::EFAULT)
-}
-
 /// A failure, with the place where it happened.
 ///
 /// ```

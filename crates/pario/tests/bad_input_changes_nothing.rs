@@ -48,8 +48,8 @@ fn refuse(
 ) {
     let watchdog = Watchdog::new("bad_input_changes_nothing");
     let threads = Threads::new(ranks);
-    let (apart, processes) = (threads.clone().share_memory(false), threads.clone().as_processes());
-    let common = threads.clone().with_common_memory(1 << 10);
+    let (apart, processes) = (threads.clone().share_memory(false), threads.clone());
+    let common = threads.clone().shared_bytes(1 << 10);
     for threads in [threads, apart, processes, common] {
         watchdog.step(format!("{threads:?} {class:?} {word}"));
         let memory = store();

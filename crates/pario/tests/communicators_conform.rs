@@ -24,9 +24,9 @@ fn threads_conform_with_shared_memory_and_without() {
             let threads = Threads::new(size).nodes(nodes).share_memory(share);
             threads.run(|comm| conformance::communicator(comm, seed, &LONG));
         }
-        let threads = Threads::new(size).as_processes();
+        let threads = Threads::new(size);
         threads.run(|comm| conformance::communicator(comm, seed, &LONG));
-        let threads = Threads::new(size).nodes(2).with_common_memory(100);
+        let threads = Threads::new(size).nodes(2).shared_bytes(100);
         threads.run(|comm| conformance::communicator(comm, seed, &LONG));
     }
 }
@@ -38,7 +38,7 @@ fn simulated_conforms_in_many_orders() {
     for (size, share) in [(1, true), (2, false), (3, true), (4, false)] {
         for seed in first..=first.saturating_add(2) {
             watchdog.step(format!("{size} ranks, PARIO_SEED={seed}"));
-            let simulated = Simulated::new(size, seed).share_memory(share);
+            let simulated = Simulated::new(size, seed).shared_bytes(if share { 100 } else { 0 });
             simulated.run(|comm| conformance::communicator_steps(comm, seed, &[1000]));
         }
     }

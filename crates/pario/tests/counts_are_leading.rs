@@ -107,8 +107,8 @@ fn check(threads: &Threads, case: Case, nth: u64) -> bool {
 fn what_a_count_names_was_read() {
     let watchdog = Watchdog::new("counts_are_leading");
     let threads = Threads::new(RANKS);
-    let (apart, processes) = (threads.clone().share_memory(false), threads.clone().as_processes());
-    let common = threads.clone().with_common_memory(384);
+    let (apart, processes) = (threads.clone().share_memory(false), threads.clone());
+    let common = threads.clone().shared_bytes(384);
     let strategies = ["direct", "list", "sieve", "two-phase", "gather", "multi-phase"];
     for threads in [threads.clone(), apart, processes, common, threads.nodes(2)] {
         for strategy in strategies.into_iter().chain(["inspector-executor", "auto"]) {

@@ -186,7 +186,7 @@ impl Scenario {
             .write(true)
             .create(true)
             .hint("pario_strategy", self.strategy)
-            .hint("pario_common_windows", "enable")
+            .hint("pario_shared_windows", "enable")
             .hint("pario_phases", "1")
             .hint("cb_buffer_size", "256")
             .hint("striping_unit", "64")
@@ -361,9 +361,9 @@ fn value(rank: u32) -> u8 {
 
 fn transports() -> [Threads; 5] {
     let threads = Threads::new(RANKS);
-    let (apart, processes) = (threads.clone().share_memory(false), threads.clone().as_processes());
+    let (apart, processes) = (threads.clone().share_memory(false), threads.clone());
     // Three windows, each as long as the hint says.
-    let common = threads.clone().with_common_memory(768);
+    let common = threads.clone().shared_bytes(768);
     [threads.clone(), apart, processes, common, threads.nodes(2)]
 }
 

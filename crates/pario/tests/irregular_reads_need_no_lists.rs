@@ -61,8 +61,8 @@ fn all_get_their_bytes() {
 fn check(blocks: &[Blocks], file_bytes: u64) {
     let memory = Memory::new();
     memory.put("f", &(0..file_bytes).map(byte_of).collect::<Vec<u8>>());
-    let threads = Threads::new(RANKS).as_processes();
-    let events = threads.with_common_memory(index(4 * WINDOW_BYTES)).run(|comm| {
+    let threads = Threads::new(RANKS);
+    let events = threads.shared_bytes(index(4 * WINDOW_BYTES)).run(|comm| {
         let own = &blocks[index(u64::from(comm.rank()))];
         let trace = Trace::new(Arc::new(memory.clone()), 10_000);
         let options = File::options().read(true).driver(Arc::new(trace.clone()));

@@ -19,7 +19,7 @@ const STRATEGIES: [&str; 7] =
 fn transports() -> [Threads; 4] {
     let threads = Threads::new(RANKS);
     // Four windows, each as long as the hint says.
-    let common = threads.clone().with_common_memory(256);
+    let common = threads.clone().shared_bytes(256);
     [threads.clone(), threads.clone().share_memory(false), common, threads.nodes(2)]
 }
 

@@ -35,8 +35,8 @@ fn strided(displacement: u64, rank: u32, ranks: u32, piece: u64) -> View {
 
 fn transports(ranks: u32) -> [Threads; 4] {
     let threads = Threads::new(ranks);
-    let (apart, processes) = (threads.clone().share_memory(false), threads.clone().as_processes());
-    [threads.clone(), apart, processes, threads.with_common_memory(1 << 10)]
+    let (apart, processes) = (threads.clone().share_memory(false), threads.clone());
+    [threads.clone(), apart, processes, threads.shared_bytes(1 << 10)]
 }
 
 #[test]

@@ -69,17 +69,9 @@ fn programs_on_shared_memory_match_the_oracle() {
 }
 
 #[test]
-fn programs_on_processes_match_the_oracle() {
-    run_all("programs_on_processes_match_the_oracle", 15, |program| {
-        let nodes = u32::try_from(program.seed % 3).expect("small") + 1;
-        run(program, Transport::Processes(nodes))
-    });
-}
-
-#[test]
-fn programs_with_common_windows_match_the_oracle() {
-    run_all("programs_with_common_windows_match_the_oracle", 15, |program| {
-        run(program, Transport::CommonMemory(program.seed.is_multiple_of(2)))
+fn programs_with_little_memory_match_the_oracle() {
+    run_all("programs_with_little_memory_match_the_oracle", 30, |program| {
+        run(program, Transport::LittleMemory)
     });
 }
 

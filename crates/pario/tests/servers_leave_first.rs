@@ -21,7 +21,7 @@ fn every_rank_leaves_with_its_bytes() {
     let _watchdog = Watchdog::new("every_rank_leaves_with_its_bytes");
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let ranks = u32::try_from(2 * processors + 3).expect("few processors");
-    let threads = |common: usize| Threads::new(ranks).as_processes().with_common_memory(common);
+    let threads = |common: usize| Threads::new(ranks).shared_bytes(common);
     for (common_bytes, windows) in [(1 << 20, "disable"), (1 << 20, "enable"), (8 << 20, "enable")]
     {
         for piece in [4, 512] {
@@ -29,7 +29,7 @@ fn every_rank_leaves_with_its_bytes() {
             threads(common_bytes).run(|comm| {
                 let options = File::options().read(true).write(true).create(true);
                 let options = options.hint("cb_nodes", "1").hint("pario_strategy", "two-phase");
-                let options = options.hint("pario_common_windows", windows);
+                let options = options.hint("pario_shared_windows", windows);
                 let file = options.driver(Arc::new(memory.clone())).open(&*comm, "f");
                 let file = file.expect("opens");
                 let (rank, byte) = (comm.rank(), Datatype::byte());

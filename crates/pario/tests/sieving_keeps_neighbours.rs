@@ -112,7 +112,7 @@ impl Race {
         memory.put("f", &old());
         let driver = wrap(memory.clone());
         Simulated::new(RANKS, self.seed)
-            .share_memory(self.seed.is_multiple_of(2))
+            .shared_bytes(if self.seed.is_multiple_of(2) { 1 << 10 } else { 0 })
             .run(|comm| self.clone().rank(comm, driver.clone()));
         lost(&memory.contents("f").expect("there"))
     }

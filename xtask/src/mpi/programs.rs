@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const RANKS: [u32; 5] = [1, 2, 3, 4, 5];
 
 /// What ranks of one node may use of each other besides the default.
-const NODE_MEMORY: [&str; 2] = ["segment", "none"];
+const NODE_MEMORY: [&str; 1] = ["none"];
 
 /// What `pario bench` measures: the workloads that need not be named, and some with gaps in
 /// memory, several parts and several calls, at all levels and with new files.

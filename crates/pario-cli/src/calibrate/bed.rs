@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario::comm::{Lane, Message, Tag, block_on, receive};
+use pario::comm::{Lane, Tag, block_on, receive};
 use pario::model::Direction;
 use pario::model::profile::Pattern;
 use pario::{Communicator, Datatype, Position, View};
@@ -217,10 +217,10 @@ impl<'a> Bed<'a> {
             _ if own == other => 0,
             _ => return Ok(None),
         };
-        let send = |buffer: &mut [u8]| comm.send(peer, tag, Message::from(buffer.to_vec()));
+        let send = |buffer: &mut [u8]| comm.send(peer, tag, buffer.to_vec());
         let receive = |buffer: &mut [u8]| {
             let message = block_on(comm, receive(comm, peer, tag))?;
-            buffer.copy_from_slice(&message.bytes);
+            buffer.copy_from_slice(&message);
             Ok(())
         };
         let mut seconds = Vec::new();

@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_bell_is_found_by_the_place_of_its_process_only() {
-        let mut place = Place::of_this_process(None, NodeMemory::Process);
+        let mut place = Place::of_this_process(None, NodeMemory::Segment);
         let other = of(&place).unwrap();
         let listening = own().listen();
         other.ring();

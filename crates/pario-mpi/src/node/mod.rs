@@ -9,7 +9,6 @@
 //! | `ring`, `frame` | bytes, and messages, from one rank to another |
 //! | `traffic` | all messages of one rank |
 //! | `bell` | how a rank sleeps and is woken |
-//! | `reach` | whether ranks can use each other's own memory |
 //!
 //! All ranks use a way or none does: whatever a rank finds out by itself, it tells all others
 //! before it counts.
@@ -18,14 +17,13 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, Once};
 
 use pario::Result;
-use pario::comm::{Affinity, ProcessMemory};
+use pario::comm::Affinity;
 
 pub(crate) mod bell;
 mod found;
 mod frame;
 mod mapping;
 mod place;
-mod reach;
 mod ring;
 mod segment;
 pub(crate) mod traffic;
@@ -44,14 +42,6 @@ use crate::progress;
 pub(crate) struct Answer {
     /// Whether the memory that the node shares is there.
     shares: u32,
-    /// Whether the memory of the other ranks of the node can be used.
-    reaches: u32,
-}
-
-impl Answer {
-    fn new(shares: bool, reaches: bool) -> Answer {
-        Answer { shares: u32::from(shares), reaches: u32::from(reaches) }
-    }
 }
 
 /// How ranks tell each other something.
@@ -102,21 +92,17 @@ pub(crate) fn meet(
         return Ok(node);
     }
     let meeting = Meeting { mpi, rank, host: place.host, places, file };
-    let memory = reach::processes(&meeting.places, meeting.host);
-    let tries = wanted == NodeMemory::Process;
     let made = meeting.make_segment();
     // Nobody looks for the segment before it is ready.
     ranks.answers(Answer::default())?;
     let shared = made.or_else(|| meeting.find_segment()).map(Arc::new).zip(meeting.bells());
-    let reaches = tries && reach::all(&memory, &meeting.places, rank);
-    let answers = ranks.answers(Answer::new(shared.is_some(), reaches))?;
+    let answers = ranks.answers(Answer { shares: u32::from(shared.is_some()) })?;
     let all_share = answers.iter().all(|answer| answer.shares != 0);
     node.is_split = wanted != NodeMemory::None && !all_share;
     let Some((segment, bells)) = shared.filter(|_| all_share) else { return Ok(node) };
     node.lines = one_node.then(|| segment.clone());
     if wanted != NodeMemory::None {
-        let reached = tries && meeting.all_reach(&memory, answers, ranks)?;
-        node.traffic = Some(meeting.traffic(segment, bells, reached.then_some(memory)));
+        node.traffic = Some(meeting.traffic(segment, bells, one_node));
     }
     Ok(node)
 }
@@ -127,16 +113,10 @@ fn wanted(rank: u32) -> NodeMemory {
     let (wanted, ignored) = crate::environment::node_memory();
     if let Some(value) = ignored.filter(|_| rank == 0) {
         TOLD.call_once(|| {
-            log::warn!(
-                "PARIO_NODE_MEMORY={} is ignored: it is process, segment or none",
-                value.display()
-            );
+            log::warn!("PARIO_NODE_MEMORY={} is ignored: it is segment or none", value.display());
         });
     }
-    match wanted {
-        NodeMemory::Process if reach::has_failed() => NodeMemory::Segment,
-        wanted => wanted,
-    }
+    wanted
 }
 
 /// Ranks that know each other's places.
@@ -176,50 +156,25 @@ impl Meeting {
         self.members().map(|(_, place)| bell::of(place)).collect()
     }
 
-    /// Whether all ranks can use each other's memory; `first` is what came of their first attempt.
-    fn all_reach(
-        &self,
-        memory: &ProcessMemory,
-        first: Vec<Answer>,
-        ranks: &dyn Gather,
-    ) -> Result<bool> {
-        let all = |answers: Vec<Answer>| answers.iter().all(|answer| answer.reaches != 0);
-        if all(first) {
-            return Ok(true);
-        }
-        reach::allow();
-        // Nobody tries before all have allowed it.
-        ranks.answers(Answer::default())?;
-        let reaches = reach::all(memory, &self.places, self.rank);
-        let reached = all(ranks.answers(Answer::new(true, reaches))?);
-        if !reached {
-            reach::give_up();
-        }
-        Ok(reached)
-    }
-
     fn traffic(
         &self,
         segment: Arc<Segment>,
         bells: Vec<&'static bell::Bell>,
-        memory: Option<ProcessMemory>,
+        one_node: bool,
     ) -> Arc<Traffic> {
         let mut numbers = 0..;
         let mut member =
             |place: &Place| (place.host == self.host).then(|| numbers.next()).flatten();
         let members: Vec<Option<usize>> = self.places.iter().map(&mut member).collect();
         let own = members.get(usize::try_from(self.rank).unwrap_or(0)).copied().flatten();
-        let permit = segment.permit(own.unwrap_or(0));
-        let memory = memory.map(|memory| memory.with_permit(permit));
         Arc::new(Traffic {
             mpi: self.mpi,
-            windows: segment.windows(members.iter().map(Option::is_some).collect()),
+            region: one_node.then(|| segment.region()),
             segment,
             own: own.unwrap_or(0),
             state: Mutex::new(State::new(bells.len())),
             members,
             bells,
-            memory,
         })
     }
 }

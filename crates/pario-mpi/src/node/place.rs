@@ -4,7 +4,6 @@ use std::fs::File;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use pario::comm::Affinity;
 
@@ -19,8 +18,6 @@ pub(crate) struct Place {
     pub(crate) host: u64,
     /// A number that no other process has.
     pub(super) nonce: u64,
-    /// Address of a word that holds that number, in the process.
-    pub(super) word: u64,
     pub(super) process: i32,
     /// Descriptors in that process; below zero if there is none.
     pub(super) segment: i32,
@@ -35,11 +32,9 @@ pub(crate) struct Place {
 impl Place {
     /// This process with a segment that it has made, and what it wants of its node.
     pub(crate) fn of_this_process(segment: Option<&File>, memory: NodeMemory) -> Place {
-        let word = word();
         Place {
             host: host(),
-            nonce: word.load(Ordering::Relaxed),
-            word: u64::try_from((&raw const *word).addr()).unwrap_or(0),
+            nonce: nonce(),
             process: i32::try_from(std::process::id()).unwrap_or(0),
             segment: segment.map_or(-1, File::as_raw_fd),
             bell: bell::descriptor(),
@@ -55,18 +50,10 @@ impl Place {
     }
 }
 
-/// A word with a number that no other process has. Others read it, and write it with that same
-/// number, to see whether they can.
-fn word() -> &'static AtomicU64 {
-    static WORD: AtomicU64 = AtomicU64::new(0);
-    static SET: OnceLock<()> = OnceLock::new();
-    SET.get_or_init(|| WORD.store(RandomState::new().build_hasher().finish(), Ordering::Relaxed));
-    &WORD
-}
-
 /// The number that no other process has.
 pub(super) fn nonce() -> u64 {
-    word().load(Ordering::Relaxed)
+    static NONCE: OnceLock<u64> = OnceLock::new();
+    *NONCE.get_or_init(|| RandomState::new().build_hasher().finish())
 }
 
 /// A number that processes share if they can map each other's memory: those of one kernel, one

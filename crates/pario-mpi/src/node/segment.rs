@@ -10,13 +10,13 @@
 //! | part | what it is |
 //! | --- | --- |
 //! | head | whose it is, and whether the transport has failed ([`Head`]) |
-//! | lines | the shared file pointer, then the gate for writes ([`GateLine`]) |
-//! | members | for each rank of the node, whether it has left, and uses memory of others |
+//! | pointer | the shared file pointer |
+//! | members | for each rank of the node, whether it has left |
 //! | controls | for each reader and each writer the numbers of their ring |
 //! | rings | their bytes |
-//! | windows | memory in common for windows of the file ([`CommonMemory`]) |
+//! | region | memory for pario to use ([`Region`]) |
 //!
-//! The lines are used only where all ranks are on one node.
+//! Pointer and region are used only where all ranks are on one node.
 //!
 //! Windows that are used at length get large pages (`mapping`): 16 processes would take thousands
 //! of faults each otherwise.
@@ -26,16 +26,15 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use pario::comm::{CommonMemory, GateLine, Keeper, Permit};
+use pario::comm::{Keeper, Region};
 use rustix::fs::MemfdFlags;
 use rustix::process::{Resource, getrlimit};
 
 use super::found;
 use super::mapping::{LARGE_PAGE_BYTES, Mapping};
 use super::place::Place;
-use super::reach;
 use super::ring::{Control, Ring};
 use crate::failure::{TEXT_BYTES_MAX, short};
 
@@ -45,8 +44,8 @@ const NAME: &str = "pario";
 const RINGS_BYTES: usize = 64 << 20;
 const RING_BYTES_MAX: usize = 64 << 10;
 const PAGE_BYTES: usize = 4096;
-/// Bytes for windows: as many as are written at a time.
-const WINDOWS_BYTES: usize = 16 << 20;
+/// Bytes of the region: as many as are written at a time.
+const REGION_BYTES: usize = 16 << 20;
 
 /// What a segment begins with. Zeroed memory is one.
 #[repr(C, align(64))]
@@ -63,13 +62,15 @@ struct Head {
 const TELLING: u32 = 1;
 const TOLD: u32 = 2;
 
+/// A number on a cache line of its own. Zeroed memory is one.
+#[repr(C, align(64))]
+struct Line(AtomicU64);
+
 /// What a rank of the node publishes. Zeroed memory is one.
 #[derive(Default)]
 #[repr(C, align(64))]
 struct Member {
     departed: AtomicU32,
-    /// How many threads of it use the memory of another process.
-    uses: AtomicU32,
 }
 
 /// Where the parts of a segment are.
@@ -77,12 +78,12 @@ struct Member {
 struct Layout {
     ranks: usize,
     members: usize,
-    lines: usize,
+    pointer: usize,
     states: usize,
     controls: usize,
     rings: usize,
     ring_bytes: usize,
-    windows: usize,
+    region: usize,
     bytes: usize,
 }
 
@@ -93,17 +94,17 @@ impl Layout {
         let share = (RINGS_BYTES / pairs).clamp(PAGE_BYTES, RING_BYTES_MAX);
         // The greatest power of two that is not greater.
         let ring_bytes = 1 << share.ilog2();
-        let lines = size_of::<Head>();
-        let states = lines + (2 + ranks) * size_of::<GateLine>();
+        let pointer = size_of::<Head>();
+        let states = pointer + size_of::<Line>();
         let states_end = states + members * size_of::<Member>();
         let controls = states_end.next_multiple_of(align_of::<Control>());
         let rings = (controls + pairs * size_of::<Control>()).next_multiple_of(PAGE_BYTES);
-        // What comes before the bytes of windows, which begin with a large page.
-        let head = CommonMemory::bytes(ranks, 0);
+        // What comes before the bytes of the region, which begin with a large page.
+        let head = Region::size(ranks, 0);
         let rings_end = rings + pairs * ring_bytes;
-        let windows = (rings_end + head).next_multiple_of(LARGE_PAGE_BYTES) - head;
-        let bytes = windows + CommonMemory::bytes(ranks, WINDOWS_BYTES);
-        Layout { ranks, members, lines, states, controls, rings, ring_bytes, windows, bytes }
+        let region = (rings_end + head).next_multiple_of(LARGE_PAGE_BYTES) - head;
+        let bytes = region + Region::size(ranks, REGION_BYTES);
+        Layout { ranks, members, pointer, states, controls, rings, ring_bytes, region, bytes }
     }
 }
 
@@ -181,30 +182,10 @@ impl Segment {
         Some((rank, String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Waits until no rank of the node uses the memory of another one. None begins to after a
-    /// failure was told.
-    pub(super) fn wait_until_unused(&self) {
-        fence(Ordering::SeqCst);
-        for member in 0..self.layout.members {
-            while self.member(member).uses.load(Ordering::SeqCst) != 0 {
-                std::thread::yield_now();
-            }
-        }
-    }
-
     /// The shared file pointer.
     pub(crate) fn pointer(&self) -> &AtomicU64 {
-        // SAFETY: as above; all processes use the first line as an atomic number only.
-        unsafe { &*self.mapping.as_ptr().add(self.layout.lines).cast::<AtomicU64>() }
-    }
-
-    /// The gate for writes.
-    pub(crate) fn gate(&self) -> &[GateLine] {
-        // SAFETY: as above for the lines behind the first; zeroed memory is a valid line.
-        unsafe {
-            let first = self.mapping.as_ptr().add(self.layout.lines).cast::<GateLine>().add(1);
-            std::slice::from_raw_parts(first, 1 + self.layout.ranks)
-        }
+        // SAFETY: as above; all processes use this line as an atomic number only.
+        unsafe { &(*self.mapping.as_ptr().add(self.layout.pointer).cast::<Line>()).0 }
     }
 
     fn member(&self, member: usize) -> &Member {
@@ -221,18 +202,12 @@ impl Segment {
         &self.member(member).departed
     }
 
-    /// Lets a member use the memory of others until the transport fails.
-    pub(super) fn permit(self: &Arc<Self>, member: usize) -> Arc<dyn Permit> {
-        Arc::new(UntilFailure { segment: self.clone(), member })
-    }
-
-    /// The memory in common of some ranks.
-    pub(super) fn windows(self: &Arc<Self>, reaches: Vec<bool>) -> CommonMemory {
-        assert!(reaches.len() == self.layout.ranks, "all ranks of the communicator");
-        let start = self.mapping.as_mut_ptr().wrapping_add(self.layout.windows);
-        // SAFETY: `Layout::new` has room for it, from the beginning of a page on, which nothing
-        // else uses; the segment keeps it mapped, and was zero when it was made.
-        unsafe { CommonMemory::new(start, WINDOWS_BYTES, reaches, self.clone()) }
+    /// The region of all ranks.
+    pub(super) fn region(self: &Arc<Self>) -> Region {
+        let start = self.mapping.as_mut_ptr().wrapping_add(self.layout.region);
+        // SAFETY: `Layout::new` has room for it, aligned, which nothing else uses; the segment
+        // keeps it mapped, and was zero when it was made.
+        unsafe { Region::new(start, self.layout.ranks, REGION_BYTES, self.clone()) }
     }
 
     /// The ring from one member to another. Only one thread of `from` writes at a time, and only
@@ -252,38 +227,11 @@ impl Segment {
     }
 }
 
-/// The use of other processes' memory ends with the transport: after a failure, their ranks leave
-/// the call that offered it.
-struct UntilFailure {
-    segment: Arc<Segment>,
-    member: usize,
-}
-
-impl Permit for UntilFailure {
-    fn enter(&self) -> bool {
-        self.segment.member(self.member).uses.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        let permitted = self.segment.head().failed.load(Ordering::SeqCst) == 0;
-        if !permitted {
-            self.leave();
-        }
-        permitted
-    }
-
-    fn leave(&self) {
-        self.segment.member(self.member).uses.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    fn refuse(&self) {
-        reach::give_up();
-    }
-}
-
 impl Keeper for Segment {
     fn settle(&self) {
         let end = self.layout.bytes;
         // Without them, it is only slower.
-        let _ = self.mapping.use_large_pages(end - WINDOWS_BYTES..end);
+        let _ = self.mapping.use_large_pages(end - REGION_BYTES..end);
     }
 }
 
@@ -296,13 +244,12 @@ mod tests {
     #[test]
     fn another_mapping_sees_the_same_numbers() {
         let file = Segment::file().unwrap();
-        let place = Place::of_this_process(Some(&file), NodeMemory::Process);
+        let place = Place::of_this_process(Some(&file), NodeMemory::Segment);
         assert!(Segment::find(&place, (3, 2)).is_none(), "it is not ready yet");
         let own = Segment::make(&file, nonce(), (3, 2)).unwrap();
         let other = Segment::find(&place, (3, 2)).unwrap();
         own.pointer().store(7, Ordering::SeqCst);
         assert_eq!(other.pointer().load(Ordering::SeqCst), 7);
-        assert_eq!(other.gate().len(), 4);
         own.departure(1).store(1, Ordering::SeqCst);
         assert_eq!(other.departure(0).load(Ordering::SeqCst), 0);
         assert_eq!(other.departure(1).load(Ordering::SeqCst), 1);
@@ -311,7 +258,7 @@ mod tests {
         let mut taken = Vec::new();
         other.ring(0, 1).read().unwrap().take(3, &mut taken);
         assert_eq!(taken, [1, 2, 3]);
-        let nothing = Place::of_this_process(None, NodeMemory::Process);
+        let nothing = Place::of_this_process(None, NodeMemory::Segment);
         assert!(Segment::find(&nothing, (3, 2)).is_none());
     }
 
@@ -328,7 +275,7 @@ mod tests {
         for (file, len) in [(options(), bytes + 12345), (unsealed, bytes), (other, bytes)] {
             // A sealed one has its length.
             let _ = file.set_len(len);
-            let place = Place::of_this_process(Some(&file), NodeMemory::Process);
+            let place = Place::of_this_process(Some(&file), NodeMemory::Segment);
             assert!(Segment::find(&place, (3, 2)).is_none());
             assert_eq!(file.metadata().unwrap().len(), len);
         }
@@ -337,20 +284,16 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_once_and_ends_the_use_of_memory() {
+    fn a_failure_is_told_once() {
         let file = Segment::file().unwrap();
-        let place = Place::of_this_process(Some(&file), NodeMemory::Process);
-        let own = Arc::new(Segment::make(&file, nonce(), (3, 2)).unwrap());
+        let place = Place::of_this_process(Some(&file), NodeMemory::Segment);
+        let own = Segment::make(&file, nonce(), (3, 2)).unwrap();
         let other = Segment::find(&place, (3, 2)).unwrap();
-        let permit = own.permit(1);
-        assert!(other.failure().is_none() && permit.enter());
-        permit.leave();
+        assert!(other.failure().is_none());
         own.tell_failure(2, "it broke");
         other.tell_failure(1, "it broke, too");
         assert_eq!(own.failure(), Some((2, "it broke".to_owned())));
         assert_eq!(other.failure(), own.failure());
-        assert!(!permit.enter());
-        other.wait_until_unused();
     }
 
     #[test]
@@ -358,18 +301,18 @@ mod tests {
         for members in [1, 2, 3, 16, 17, 100, 128, 300] {
             let layout = Layout::new(members + 5, members);
             let pairs = members * members;
-            assert!(layout.states >= layout.lines + (2 + layout.ranks) * size_of::<GateLine>());
+            assert!(layout.states >= layout.pointer + size_of::<Line>());
             assert!(layout.controls >= layout.states + size_of::<Member>() * members);
             assert_eq!(layout.controls % align_of::<Control>(), 0);
             assert!(layout.rings >= layout.controls + pairs * size_of::<Control>());
             assert!(layout.ring_bytes.is_power_of_two() && layout.ring_bytes >= PAGE_BYTES);
             assert!(members > 128 || pairs * layout.ring_bytes <= RINGS_BYTES);
-            assert!(layout.windows >= layout.rings + pairs * layout.ring_bytes);
-            assert_eq!(layout.windows % PAGE_BYTES, 0);
-            let head = CommonMemory::bytes(members + 5, 0);
-            assert_eq!((layout.windows + head) % LARGE_PAGE_BYTES, 0);
-            let common = CommonMemory::bytes(members + 5, WINDOWS_BYTES);
-            assert_eq!(layout.bytes, layout.windows + common);
+            assert!(layout.region >= layout.rings + pairs * layout.ring_bytes);
+            assert_eq!(layout.region % 64, 0);
+            let head = Region::size(members + 5, 0);
+            assert_eq!((layout.region + head) % LARGE_PAGE_BYTES, 0);
+            let common = Region::size(members + 5, REGION_BYTES);
+            assert_eq!(layout.bytes, layout.region + common);
         }
     }
 }

@@ -1,42 +1,32 @@
 //! The messages of one rank to and from the ranks of its node.
 //!
 //! A message goes into the ring to its receiver as far as there is room; the rest waits here and
-//! follows as the receiver makes room. A long one is lent where the receiver can read this
-//! process's memory: the ring carries its address, the receiver copies the bytes when it asks for
-//! the message, not before, and says then that they are no longer needed. If the system does not
-//! let it copy them, it says that, and they follow through the ring; none are lent to it again.
+//! follows as the receiver makes room.
 //!
-//! What waits here, or is lent, must go on whatever the program does next. If it is from a blocking
-//! call, that call does not return before it is in the ring, or was taken: all that it needs is
-//! that the receivers take part in the same collective. Otherwise it becomes a task like those of
-//! non-blocking calls (`progress`).
+//! What waits here must go on whatever the program does next. If it is from a blocking call, that
+//! call does not return before it is in the ring: all that it needs is that the receivers take part
+//! in the same collective. Otherwise it becomes a task like those of non-blocking calls
+//! (`progress`).
 //!
-//! Cost: two copies of each byte of a short message, one of a long one and a system call.
+//! Cost: two copies of each byte.
 //!
 //! Hazard: MPI may call tasks that send and receive here from any of its functions, so no lock is
 //! held while MPI is called or somebody is woken.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use pario::comm::{CommonMemory, ProcessMemory, RemoteRun, Tag};
+use pario::comm::{Region, Tag};
 use pario::{Error, Result};
 
 use super::bell::Bell;
-use super::frame::{Arrival, Assembly, Frame, HEADER_BYTES, room_for};
-use super::reach;
+use super::frame::{Assembly, Frame, HEADER_BYTES};
 use super::segment::Segment;
 use crate::binding::Mpi;
 use crate::progress;
-
-/// Longer messages are lent, where they can be. Up to here a second copy costs less than the system
-/// call and the answer: between two ranks 5 to 19 us of CPU time through the ring and 16 us lent at
-/// 16 KiB, 22 and 18 us at 32 KiB, 350 and 155 us at 256 KiB.
-const RING_MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// The messages of one rank on its node.
 pub(crate) struct Traffic {
@@ -47,8 +37,8 @@ pub(crate) struct Traffic {
     pub(super) own: usize,
     /// By number.
     pub(super) bells: Vec<&'static Bell>,
-    pub(super) memory: Option<ProcessMemory>,
-    pub(super) windows: CommonMemory,
+    /// Memory that all ranks share, where they are on one node.
+    pub(super) region: Option<Region>,
     pub(super) state: Mutex<State>,
 }
 
@@ -63,20 +53,9 @@ pub(super) struct State {
 struct Peer {
     outgoing: VecDeque<Outgoing>,
     assembly: Assembly,
-    arrived: HashMap<Tag, VecDeque<Arrived>>,
-    /// Bytes that the other rank may read, by their address.
-    lent: HashMap<usize, Vec<u8>>,
-    /// Whether it could not, once.
-    refuses: bool,
+    arrived: HashMap<Tag, VecDeque<Vec<u8>>>,
     /// Why there will be no more messages.
     broken: Option<Error>,
-}
-
-enum Arrived {
-    Bytes(Vec<u8>),
-    Lent(RemoteRun),
-    /// Lent at an address, but it could not be read: its bytes will come.
-    Refused(usize),
 }
 
 /// A frame on its way into a ring.
@@ -107,9 +86,9 @@ impl State {
         State { peers: (0..members).map(|_| Peer::default()).collect(), has_task: false }
     }
 
-    /// Whether nothing waits, and nothing is lent.
-    fn is_all_taken(&self) -> bool {
-        self.peers.iter().all(|peer| peer.outgoing.is_empty() && peer.lent.is_empty())
+    /// Whether nothing waits.
+    fn is_all_sent(&self) -> bool {
+        self.peers.iter().all(|peer| peer.outgoing.is_empty())
     }
 }
 
@@ -163,12 +142,8 @@ impl Traffic {
         self.member(rank).is_some()
     }
 
-    pub(crate) fn memory(&self) -> Option<&ProcessMemory> {
-        self.memory.as_ref()
-    }
-
-    pub(crate) fn windows(&self) -> &CommonMemory {
-        &self.windows
+    pub(crate) fn region(&self) -> Option<&Region> {
+        self.region.as_ref()
     }
 
     fn member(&self, rank: u32) -> Option<usize> {
@@ -184,36 +159,21 @@ impl Traffic {
     pub(crate) fn send(self: &Arc<Self>, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()> {
         let Some(member) = self.member(to) else { unreachable!("a rank of this node") };
         let mut state = self.lock();
-        let mut rings = Vec::new();
-        if !state.peers[member].lent.is_empty() {
-            self.drain(&mut state, member, &mut rings);
-        }
-        let peer = &mut state.peers[member];
-        let is_lent = bytes.len() > RING_MESSAGE_BYTES_MAX && self.memory.is_some();
-        let outgoing = match is_lent && !peer.refuses {
-            false => Outgoing::new(Frame::Bytes(tag, bytes.len()), bytes),
-            true => {
-                let run = RemoteRun { address: bytes.as_ptr().addr(), len: bytes.len() };
-                peer.lent.insert(run.address, bytes);
-                Outgoing::new(Frame::Lent(tag, run), Vec::new())
-            }
-        };
-        peer.outgoing.push_back(outgoing);
+        let outgoing = Outgoing::new(Frame { tag, len: bytes.len() }, bytes);
+        state.peers[member].outgoing.push_back(outgoing);
         let pushed = self.push(&mut state, member);
-        self.leave(state, member, rings);
+        self.leave(state, member);
         pushed
     }
 
-    /// Lets go of the state, wakes the receiver and those who want room, and sees to it that what
-    /// could not be sent will be.
-    fn leave(self: &Arc<Self>, mut state: MutexGuard<'_, State>, pushed: usize, rings: Vec<&Bell>) {
-        let peer = &state.peers[pushed];
-        let waits = !peer.outgoing.is_empty() || !peer.lent.is_empty();
+    /// Lets go of the state, wakes the receiver, and sees to it that what could not be sent will
+    /// be.
+    fn leave(self: &Arc<Self>, mut state: MutexGuard<'_, State>, pushed: usize) {
+        let waits = !state.peers[pushed].outgoing.is_empty();
         let in_call = SENDER.get() == Sender::Call;
         let needs_task = waits && !in_call && !std::mem::replace(&mut state.has_task, true);
         drop(state);
         self.bells[pushed].ring();
-        rings.into_iter().for_each(Bell::ring);
         if needs_task {
             let traffic = self.clone();
             let task = std::future::poll_fn(move |_| match traffic.flush_in_task() {
@@ -240,7 +200,6 @@ impl Traffic {
                 Ok(count) => outgoing.sent += count,
                 Err(error) => {
                     peer.outgoing.clear();
-                    peer.lent.clear();
                     peer.broken = Some(error.clone());
                     return Err(error);
                 }
@@ -258,55 +217,31 @@ impl Traffic {
         Ok(())
     }
 
-    /// Sends what waits, as far as there is room, and sees to what is lent; whether there is
-    /// nothing of either any more.
+    /// Sends what waits, as far as there is room; whether nothing waits any more.
     fn flush(&self) -> bool {
         let mut state = self.lock();
-        let mut rings = Vec::new();
-        self.attend(&mut state, &mut rings);
-        let done = state.is_all_taken() || self.segment.failure().is_some();
-        drop(state);
-        rings.into_iter().for_each(Bell::ring);
-        done
+        self.push_all(&mut state);
+        state.is_all_sent() || self.segment.failure().is_some()
     }
 
-    /// The same for a task, which ends when there is nothing of either any more.
+    /// The same for a task, which ends when nothing waits any more.
     fn flush_in_task(&self) -> bool {
         let mut state = self.lock();
-        let mut rings = Vec::new();
-        self.attend(&mut state, &mut rings);
-        state.has_task = !state.is_all_taken() && self.segment.failure().is_none();
-        let done = !state.has_task;
-        drop(state);
-        rings.into_iter().for_each(Bell::ring);
-        done
-    }
-
-    /// Hears what became of what is lent, and sends what waits.
-    fn attend<'a>(&'a self, state: &mut State, rings: &mut Vec<&'a Bell>) {
-        for member in 0..state.peers.len() {
-            if !state.peers[member].lent.is_empty() {
-                self.drain(state, member, rings);
-            }
-        }
-        self.push_all(state);
+        self.push_all(&mut state);
+        state.has_task = !state.is_all_sent() && self.segment.failure().is_none();
+        !state.has_task
     }
 
     fn push_all(&self, state: &mut State) {
         for member in 0..state.peers.len() {
-            let Peer { outgoing, lent, .. } = &state.peers[member];
-            if outgoing.is_empty() && lent.is_empty() {
+            if state.peers[member].outgoing.is_empty() {
                 continue;
             }
             if self.segment.departure(member).load(Ordering::Acquire) != 0 {
                 state.peers[member].outgoing.clear();
-                state.peers[member].lent.clear();
                 continue;
             }
-            if state.peers[member].outgoing.is_empty() {
-                continue;
-            }
-            // An error is kept for whoever waits for that rank.
+            // An error is kept for those who wait for that rank.
             let _ = self.push(state, member);
             self.bells[member].ring();
         }
@@ -358,87 +293,24 @@ impl Traffic {
             None => state.peers[member].broken.clone(),
             Some(_) => None,
         };
-        if arrived.is_none() {
-            // What others have returned is freed while this rank has nothing else to do.
-            for member in 0..state.peers.len() {
-                if !state.peers[member].lent.is_empty() {
-                    self.drain(&mut state, member, &mut rings);
-                }
-            }
-        }
         drop(state);
         rings.into_iter().for_each(Bell::ring);
         match (arrived, broken) {
-            (Some(Arrived::Bytes(bytes)), _) => Poll::Ready(Ok(bytes)),
-            (Some(Arrived::Lent(run)), _) => match self.fetch(from, member, run) {
-                Ok(Some(bytes)) => Poll::Ready(Ok(bytes)),
-                Ok(None) => self
-                    .ask_for(member, tag, run)
-                    .map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending),
-                Err(error) => Poll::Ready(Err(error)),
-            },
-            (Some(Arrived::Refused(_)), _) => unreachable!("`next` leaves it where it is"),
+            (Some(bytes), _) => Poll::Ready(Ok(bytes)),
             (None, Some(error)) => Poll::Ready(Err(error)),
             (None, None) => Poll::Pending,
         }
     }
 
-    /// Copies a message out of the memory of its sender; `None` if the system does not let it.
-    fn fetch(
-        self: &Arc<Self>,
-        from: u32,
-        member: usize,
-        run: RemoteRun,
-    ) -> Result<Option<Vec<u8>>> {
-        let Some(memory) = &self.memory else {
-            return Err(super::ring::broken("a message is lent that cannot be reached"));
-        };
-        let mut bytes = room_for(run.len)?;
-        bytes.resize(run.len, 0);
-        if memory.read(from, &[run], &mut [IoSliceMut::new(&mut bytes)]).is_err() {
-            return Ok(None);
-        }
-        self.answer(member, Frame::Returned(run.address), None).map(|()| Some(bytes))
-    }
-
-    /// Asks the sender of a message that cannot be copied for its bytes. It stays the next one of
-    /// its tag.
-    fn ask_for(self: &Arc<Self>, member: usize, tag: Tag, run: RemoteRun) -> Result<()> {
-        reach::give_up();
-        self.answer(member, Frame::Refused(run.address), Some(tag))
-    }
-
-    /// Sends a frame about the message at an address.
-    fn answer(self: &Arc<Self>, member: usize, frame: Frame, refused: Option<Tag>) -> Result<()> {
-        let mut state = self.lock();
-        let peer = &mut state.peers[member];
-        if let (Some(tag), Frame::Refused(address)) = (refused, frame) {
-            peer.arrived.entry(tag).or_default().push_front(Arrived::Refused(address));
-        }
-        peer.outgoing.push_back(Outgoing::new(frame, Vec::new()));
-        let pushed = self.push(&mut state, member);
-        self.leave(state, member, Vec::new());
-        pushed
-    }
-
-    /// Tells the ranks of the node that the transport has failed; then none of them uses the memory
-    /// of another one any more.
+    /// Notifies the ranks of the node that the transport has failed.
     pub(crate) fn tell_failure(&self, rank: u32, text: &str) {
         self.segment.tell_failure(rank, text);
         self.bells.iter().for_each(|bell| bell.ring());
-        self.segment.wait_until_unused();
     }
 
     /// Which rank has told that the transport has failed, and how.
     pub(crate) fn failure(&self) -> Option<(u32, String)> {
         self.segment.failure()
-    }
-
-    /// Leaves lent messages where they are for good: after a failure, others may read them at any
-    /// time.
-    pub(crate) fn abandon(&self) {
-        let mut state = self.lock();
-        state.peers.iter_mut().for_each(|peer| std::mem::forget(std::mem::take(&mut peer.lent)));
     }
 
     /// Wakes a rank of the node, if it waits.
@@ -458,7 +330,7 @@ impl Traffic {
             }
         }
         self.push_all(&mut state);
-        let finished = state.is_all_taken();
+        let finished = state.is_all_sent();
         drop(state);
         rings.into_iter().for_each(Bell::ring);
         finished
@@ -472,31 +344,9 @@ impl Traffic {
 }
 
 impl Peer {
-    /// Sends bytes that were lent in vain.
-    fn send_content(&mut self, address: usize) -> Result<()> {
-        self.refuses = true;
-        let lost = || super::ring::broken("bytes are asked for that were not lent");
-        let bytes = self.lent.remove(&address).ok_or_else(lost)?;
-        let frame = Frame::Content(address, bytes.len());
-        self.outgoing.push_back(Outgoing::new(frame, bytes));
-        Ok(())
-    }
-
-    /// Makes a message of bytes that were asked for.
-    fn place_content(&mut self, address: usize, bytes: Vec<u8>) -> Result<()> {
-        let mut all = self.arrived.values_mut().flatten();
-        let is_it = |one: &&mut Arrived| matches!(one, Arrived::Refused(at) if *at == address);
-        let lost = || super::ring::broken("bytes come that were not asked for");
-        *all.find(is_it).ok_or_else(lost)? = Arrived::Bytes(bytes);
-        Ok(())
-    }
-
     /// The next message of a tag.
-    fn next(&mut self, tag: Tag) -> Option<Arrived> {
+    fn next(&mut self, tag: Tag) -> Option<Vec<u8>> {
         let queue = self.arrived.get_mut(&tag)?;
-        if let Some(Arrived::Refused(_)) = queue.front() {
-            return None;
-        }
         let next = queue.pop_front();
         if queue.is_empty() {
             self.arrived.remove(&tag);
@@ -505,24 +355,8 @@ impl Peer {
     }
 
     fn take(&mut self, reading: &mut super::ring::Reading<'_>) -> Result<()> {
-        while let Some(arrival) = self.assembly.next(reading)? {
-            let (tag, arrived) = match arrival {
-                Arrival::Bytes(tag, bytes) => (tag, Arrived::Bytes(bytes)),
-                Arrival::Lent(tag, run) => (tag, Arrived::Lent(run)),
-                Arrival::Returned(address) => {
-                    self.lent.remove(&address);
-                    continue;
-                }
-                Arrival::Refused(address) => {
-                    self.send_content(address)?;
-                    continue;
-                }
-                Arrival::Content(address, bytes) => {
-                    self.place_content(address, bytes)?;
-                    continue;
-                }
-            };
-            self.arrived.entry(tag).or_default().push_back(arrived);
+        while let Some((tag, bytes)) = self.assembly.next(reading)? {
+            self.arrived.entry(tag).or_default().push_back(bytes);
         }
         Ok(())
     }

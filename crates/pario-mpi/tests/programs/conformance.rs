@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pario::Communicator;
-use pario::comm::{Lane, Message, Tag, block_on, collective::broadcast, receive};
+use pario::comm::{Lane, Tag, block_on, collective::broadcast, receive};
 use pario_mpi::Threading;
 use pario_testkit::{conformance, seed};
 use rand::RngExt;
@@ -48,7 +48,7 @@ fn main() {
 
     if world.rank() == 0 {
         println!("{}, {:?}, {:?}", universe.version(), universe.family(), universe.threading());
-        println!("each other's memory is used: {}", world.process_memory().is_some());
+        println!("memory is shared: {}", world.region().is_some());
         println!("PASS");
     }
 }
@@ -76,7 +76,7 @@ async fn two_ranks_talk(world: &dyn Communicator, seed: u64) {
     let mut random = seed::random(seed ^ u64::from(peer));
     for number in 0..BATCHES {
         for (tag, bytes) in batch(world.rank(), number) {
-            world.send(peer, tag, Message::from(bytes)).expect("a message is sent");
+            world.send(peer, tag, bytes).expect("a message is sent");
         }
         let mut expected: BTreeMap<Tag, VecDeque<Vec<u8>>> = BTreeMap::new();
         for (tag, bytes) in batch(peer, number) {
@@ -85,7 +85,7 @@ async fn two_ranks_talk(world: &dyn Communicator, seed: u64) {
         while !expected.is_empty() {
             let chosen = random.random_range(0..expected.len());
             let tag = *expected.keys().nth(chosen).expect("one of them");
-            let found = receive(world, peer, tag).await.expect("a message arrives").bytes;
+            let found = receive(world, peer, tag).await.expect("a message arrives");
             let queue = expected.get_mut(&tag).expect("it is expected");
             let bytes = queue.pop_front().expect("it is expected");
             assert_eq!(found.len(), bytes.len(), "length of a message in batch {number}, {tag:?}");

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
 use pario::comm::collective::{all_gather, barrier, broadcast};
-use pario::comm::{Lane, Message, Tag, block_on, receive};
+use pario::comm::{Lane, Tag, block_on, receive};
 use pario::{Communicator, ErrorClass, Result};
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
@@ -51,7 +51,6 @@ pub async fn communicator_steps(comm: Arc<dyn Communicator>, seed: u64, long: &[
     tags_are_kept_apart(&rank(2)).await;
     empty_messages_arrive(&rank(3)).await;
     sending_never_waits(&rank(4)).await;
-    shared_values_stay_in_their_memory(&rank(5)).await;
     random_traffic_arrives(&rank(6)).await;
     counters_lose_nothing(&rank(7)).await;
     duplicates_are_apart(&rank(8)).await;
@@ -86,11 +85,11 @@ impl Rank {
     }
 
     fn send(&self, to: u32, tag: Tag, bytes: Vec<u8>) {
-        must("send", self.comm.send(to, tag, Message::from(bytes)));
+        must("send", self.comm.send(to, tag, bytes));
     }
 
     async fn receive(&self, from: u32, tag: Tag) -> Vec<u8> {
-        must("receive", receive(&*self.comm, from, tag).await).bytes
+        must("receive", receive(&*self.comm, from, tag).await)
     }
 
     async fn barrier(&self, call: u64) {
@@ -121,11 +120,8 @@ async fn numbers_agree(this: &Rank) {
     let used: BTreeSet<u32> = nodes.iter().copied().collect();
     let expected: BTreeSet<u32> = (0..count(used.len())).collect();
     assert_eq!(used, expected, "nodes are numbered from 0 without gaps");
-    assert!(comm.shares_memory(this.rank()), "a rank shares memory with itself");
-    for rank in 0..size {
-        let near = comm.node(rank) == comm.node(this.rank());
-        assert!(near || !comm.shares_memory(rank), "memory is shared on one node only");
-    }
+    let one_node = nodes.iter().all(|&node| node == 0);
+    assert!(one_node || comm.region().is_none(), "memory is shared on one node only");
     let cores: Vec<u32> = used.iter().map(|node| comm.cores(*node)).collect();
     assert!(!cores.contains(&0), "every node has a core");
     let numbers = [this.rank(), size].into_iter().chain(nodes.iter().copied()).chain(cores);
@@ -204,21 +200,6 @@ async fn sending_never_waits(this: &Rank) {
             let found = this.receive(from, data(number)).await;
             assert!(found == pattern(this.seed ^ number, len(number)), "message {number}");
         }
-    }
-}
-
-async fn shared_values_stay_in_their_memory(this: &Rank) {
-    for to in 0..this.size() {
-        let shared: Arc<dyn std::any::Any + Send + Sync> = Arc::new(this.rank());
-        let message = Message { bytes: vec![byte(this.rank())], shared: Some(shared) };
-        must("send", this.comm.send(to, data(0), message));
-    }
-    for from in 0..this.size() {
-        let message = must("receive", receive(&*this.comm, from, data(0)).await);
-        assert_eq!(message.bytes, [byte(from)]);
-        let shared = message.shared.and_then(|shared| shared.downcast::<u32>().ok());
-        let expected = this.comm.shares_memory(from).then(|| Arc::new(from));
-        assert_eq!(shared, expected, "shared values arrive where memory is shared");
     }
 }
 
@@ -325,12 +306,12 @@ async fn duplicates_are_apart(this: &Rank) {
     let all = [(0, &this.comm), (1, &one), (2, &two), (3, &three)];
     for (number, comm) in all {
         assert_eq!((comm.rank(), comm.size()), (this.rank(), this.size()));
-        must("send", comm.send(this.next(), data(0), Message::from(vec![number])));
+        must("send", comm.send(this.next(), data(0), vec![number]));
         must("add", comm.counter_add(u64::from(number)));
     }
     for (number, comm) in all.into_iter().rev() {
         let message = must("receive", receive(&**comm, this.previous(), data(0)).await);
-        assert_eq!(message.bytes, [number], "messages stay in their duplicate");
+        assert_eq!(message, [number], "messages stay in their duplicate");
     }
     this.barrier(1).await;
     for (number, comm) in all {
@@ -406,7 +387,7 @@ async fn spawned_tasks_go_on(this: &Rank) {
         let (comm, from, slot) = (this.comm.clone(), this.previous(), Slot::new());
         let result = Slot(slot.0.clone());
         this.comm.spawn(Box::pin(async move {
-            result.set(receive(&*comm, from, data(number)).await.map(|message| message.bytes));
+            result.set(receive(&*comm, from, data(number)).await);
         }));
         slots.push(slot);
     }

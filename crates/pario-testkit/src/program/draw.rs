@@ -126,7 +126,7 @@ fn hints(random: &mut Xoshiro256PlusPlus) -> Vec<(String, String)> {
             10 => give("striping_unit", random.random_range(1..=300).to_string()),
             11 => give("pario_phases", random.random_range(0..=5).to_string()),
             12 => give("pario_long_piece_bytes", random.random_range(1..=40).to_string()),
-            13 => give("pario_common_windows", switch),
+            13 => give("pario_shared_windows", switch),
             _ => give("romio_min_fdomain_size", random.random_range(0..=1000).to_string()),
         }
     }

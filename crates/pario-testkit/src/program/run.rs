@@ -20,19 +20,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const PATH: &str = "program";
 /// Memory of a rank in which others place bytes: few, so that programs need several rounds.
-const COMMON_BYTES: usize = 1000;
+const LITTLE_BYTES: usize = 1000;
 
 /// How the ranks of a program talk to each other.
 #[derive(Clone, Copy, Debug)]
 pub enum Transport {
-    /// Threads that use each other's memory.
+    /// Threads that share memory.
     SharedMemory,
-    /// Threads on so many pretended nodes; those of a node use each other's memory as processes do.
-    Processes(u32),
-    /// Threads with memory in common for windows, as processes have it; whether they also use each
-    /// other's own.
-    CommonMemory(bool),
-    /// Threads on so many pretended nodes, which send messages.
+    /// The same with room for a few short windows.
+    LittleMemory,
+    /// Threads on this number of pretended nodes, which send messages.
     Messages(u32),
     /// One thread, in an order that a seed decides.
     Simulated(u64),
@@ -61,13 +58,8 @@ pub fn run(program: &Program, transport: Transport) -> Result<(), String> {
     let ranks = u32::try_from(program.ranks).expect("few ranks");
     let ended = match transport {
         Transport::SharedMemory => on_threads(&world, &Threads::new(ranks)),
-        Transport::Processes(nodes) => {
-            on_threads(&world, &Threads::new(ranks).nodes(nodes).as_processes())
-        }
-        Transport::CommonMemory(processes) => {
-            let threads = Threads::new(ranks);
-            let threads = if processes { threads.as_processes() } else { threads };
-            on_threads(&world, &threads.with_common_memory(COMMON_BYTES))
+        Transport::LittleMemory => {
+            on_threads(&world, &Threads::new(ranks).shared_bytes(LITTLE_BYTES))
         }
         Transport::Messages(nodes) => {
             on_threads(&world, &Threads::new(ranks).nodes(nodes).share_memory(false))
@@ -102,7 +94,12 @@ fn on_threads(world: &Arc<World>, threads: &Threads) -> Result<(), String> {
 }
 
 fn simulated(world: &Arc<World>, ranks: u32, seed: u64) -> Result<(), String> {
-    let ranks = Simulated::new(ranks, seed).share_memory(seed.is_multiple_of(3));
+    let shared_bytes = match seed % 3 {
+        0 => 0,
+        1 => LITTLE_BYTES,
+        _ => 1 << 20,
+    };
+    let ranks = Simulated::new(ranks, seed).shared_bytes(shared_bytes);
     caught(|| ranks.run(|comm| rank_program(world.clone(), comm)))?;
     Ok(())
 }

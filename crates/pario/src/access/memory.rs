@@ -1,26 +1,22 @@
 //! The memory side of a request: the user's buffer and where its data lies.
 //!
-//! Unsafe: a [`Buffer`] names memory by address, because other threads copy from it and to it
-//! during a collective. What keeps it sound, and must be kept by all code in this crate:
+//! Unsafe: a [`Buffer`] names memory by address, because C programs do, and the data of a
+//! non-blocking call moves with it. What keeps it sound, and must be kept by all code in this
+//! crate:
 //!
 //! 1. A buffer is used only while the [`Source`] or [`Target`] that it came from borrows the
-//!    user's slice: by the call at hand, or by other threads through an [`Exposure`], whose lock
-//!    its owner takes before it leaves the call.
-//! 2. Bytes of a source are only read. Bytes of a target are written by one thread each: the one
-//!    that serves the request, or the aggregator whose domain they lie in. A target whose layout
-//!    may name a byte twice is not exposed.
-//! 3. Windows that the ranks of a node have in common: see `common`.
+//!    user's slice, and only by the call at hand: no other rank ever touches it. Bytes of a source
+//!    are only read.
+//! 2. Slots of shared memory: see `shared`.
 #![allow(unsafe_code)]
 
 #[cfg(feature = "ndarray")]
 mod array;
-mod common;
-mod remote;
+mod shared;
 mod turns;
 
 use std::marker::PhantomData;
-use std::ops::{Deref, Range};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::ops::Range;
 
 use crate::access::Access;
 use crate::datatype::copy::{Side, Span, Stores, copy};
@@ -30,8 +26,7 @@ use crate::datatype::{Datatype, Elementary};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 
-pub(crate) use common::CommonWindow;
-pub(crate) use remote::RemoteBuffer;
+pub(crate) use shared::Slot;
 pub(crate) use turns::Turns;
 
 /// Reads of so many bytes and more go past the cache, where their beginning would not stay to the
@@ -81,11 +76,6 @@ impl Buffer {
         &self.signature
     }
 
-    /// Whether no byte of memory is named twice, as far as that can be seen quickly.
-    pub(crate) fn is_sorted(&self) -> bool {
-        self.layout.is_sorted()
-    }
-
     /// Whether all data is one run of memory.
     pub(crate) fn is_contiguous(&self) -> bool {
         self.layout.is_contiguous()
@@ -94,14 +84,14 @@ impl Buffer {
     /// The data at some positions, if it is contiguous.
     pub(crate) fn contiguous(&self, positions: &Range<u64>) -> Option<&[u8]> {
         let offset = self.contiguous_at(positions)?;
-        // SAFETY: rules 1 and 2 of this module; the span checks its bounds.
+        // SAFETY: rule 1 of this module; the span checks its bounds.
         Some(unsafe { self.span.bytes(offset, narrow(positions.end - positions.start)) })
     }
 
     /// The data at some positions, if it is contiguous, for writing.
     pub(crate) fn contiguous_mut<'a>(&self, positions: &Range<u64>) -> Option<&'a mut [u8]> {
         let offset = self.contiguous_at(positions)?;
-        // SAFETY: rules 1 and 2 of this module; the span checks its bounds.
+        // SAFETY: rule 1 of this module; the span checks its bounds.
         Some(unsafe { self.span.bytes_mut(offset, narrow(positions.end - positions.start)) })
     }
 
@@ -134,7 +124,7 @@ impl Buffer {
     fn pack_by(&self, positions: &Range<u64>, target: &mut [u8], stores: Stores) {
         let len = positions.end - positions.start;
         let target = Side { span: Span::of_mut(target), layout: &PACKED, position: 0 };
-        // SAFETY: rules 1 and 2 of this module; `target` is borrowed exclusively.
+        // SAFETY: rule 1 of this module; `target` is borrowed exclusively.
         unsafe { copy(target, self.side(positions.start), len, stores) }
     }
 
@@ -142,19 +132,19 @@ impl Buffer {
     pub(crate) fn unpack(&self, positions: &Range<u64>, source: &[u8]) {
         let len = positions.end - positions.start;
         let source = Side { span: Span::of(source), layout: &PACKED, position: 0 };
-        // SAFETY: rules 1 and 2 of this module; `source` is borrowed.
+        // SAFETY: rule 1 of this module; `source` is borrowed.
         unsafe { copy(self.side(positions.start), source, len, self.stores()) }
     }
 
     /// Copies the data at some positions to their places in a window of the file.
     pub(crate) fn fill(&self, window: &mut FileWindow<'_>, parcel: Parcel<'_>) {
-        // SAFETY: rules 1 and 2 of this module; the window is borrowed exclusively.
+        // SAFETY: rule 1 of this module; the window is borrowed exclusively.
         unsafe { self.copy_to(&Span::of_mut(window.bytes), window.offset, &parcel, Stores::Cached) }
     }
 
     /// Copies from a window of the file to the data at some positions.
     pub(crate) fn take(&self, window: &FileWindow<'_>, parcel: Parcel<'_>) {
-        // SAFETY: rules 1 and 2 of this module; the window is borrowed.
+        // SAFETY: rule 1 of this module; the window is borrowed.
         unsafe { self.copy_from(&Span::of(window.bytes), window.offset, &parcel) }
     }
 
@@ -218,70 +208,6 @@ impl<'a> Parcel<'a> {
 
     pub(crate) fn len(&self) -> u64 {
         self.positions.end - self.positions.start
-    }
-}
-
-/// A buffer that other threads may copy from or to until it is retracted.
-pub(crate) struct Exposure {
-    buffer: RwLock<Option<Buffer>>,
-}
-
-impl Exposure {
-    pub(crate) fn new(buffer: Buffer) -> Exposure {
-        Exposure { buffer: RwLock::new(Some(buffer)) }
-    }
-
-    /// Lets the caller use the buffer; the owner waits until it is let go before it retracts.
-    ///
-    /// # Errors
-    /// `PeerLost` if the owner has left the collective.
-    pub(crate) fn hold(&self) -> Result<Held<'_>> {
-        let guard = self.buffer.read().unwrap_or_else(PoisonError::into_inner);
-        match guard.is_some() {
-            true => Ok(Held { guard }),
-            false => {
-                let text = "a rank has left the collective early";
-                Err(Error::new(ErrorClass::PeerLost, text))
-            }
-        }
-    }
-}
-
-/// A buffer of another thread, in use.
-pub(crate) struct Held<'a> {
-    guard: RwLockReadGuard<'a, Option<Buffer>>,
-}
-
-impl Deref for Held<'_> {
-    type Target = Buffer;
-
-    fn deref(&self) -> &Buffer {
-        match &*self.guard {
-            Some(buffer) => buffer,
-            None => unreachable!("an exposure that is held is not retracted"),
-        }
-    }
-}
-
-/// Retracts an exposure when the owner leaves, however it leaves.
-pub(crate) struct ExposureGuard {
-    exposure: Arc<Exposure>,
-}
-
-impl ExposureGuard {
-    pub(crate) fn new(buffer: Buffer) -> ExposureGuard {
-        ExposureGuard { exposure: Arc::new(Exposure::new(buffer)) }
-    }
-
-    pub(crate) fn share(&self) -> Arc<Exposure> {
-        self.exposure.clone()
-    }
-}
-
-impl Drop for ExposureGuard {
-    fn drop(&mut self) {
-        // Waits for whoever is copying at this moment.
-        *self.exposure.buffer.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -512,15 +438,5 @@ mod tests {
         let stretch = |positions| source.buffer.contiguous(&positions);
         assert_eq!(stretch(9..16).unwrap(), &bytes[17..24]);
         assert!(stretch(6..9).is_none());
-    }
-
-    #[test]
-    fn a_retracted_exposure_is_refused() {
-        let bytes = [1u8; 4];
-        let guard = ExposureGuard::new(Source::from(&bytes).buffer);
-        let shared = guard.share();
-        assert_eq!(shared.hold().unwrap().len(), 4);
-        drop(guard);
-        assert_eq!(shared.hold().err().unwrap().class(), ErrorClass::PeerLost);
     }
 }

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorClass, Result};
 pub(crate) mod memory;
 pub(crate) mod windows;
 
-pub(crate) use memory::{Buffer, Exposure};
+pub(crate) use memory::Buffer;
 pub use memory::{OwnedBuffer, Source, Target, Typed};
 
 /// The file side of a request, or of a part of one.

@@ -9,7 +9,7 @@
 //! before it does anything else. (If rank 0 woke all, the first one might take its processor, and
 //! let the others sleep.)
 
-use super::{Communicator, Lane, Message, Tag, receive};
+use super::{Communicator, Lane, Tag, oversubscribes_one_node, receive};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::number::{narrow, wide};
@@ -34,7 +34,7 @@ pub async fn all_gather(
     call: u64,
     own: Vec<u8>,
 ) -> Result<Vec<Vec<u8>>> {
-    match communicator.oversubscribes_one_node() {
+    match oversubscribes_one_node(communicator) {
         true => through_one(communicator, call, own).await,
         false => disseminate(communicator, call, own).await,
     }
@@ -49,7 +49,7 @@ async fn through_one(
     let (rank, size) = (communicator.rank(), communicator.size());
     let tag = Tag { call, lane: Lane::Control };
     if rank > 0 {
-        communicator.send(0, tag, Message::from(own))?;
+        communicator.send(0, tag, own)?;
         let bytes = broadcast(communicator, call, Vec::new()).await?;
         let mut reader = Reader::new(&bytes);
         let all = (0..size).map(|_| Ok(reader.text()?.to_vec())).collect::<Result<Vec<_>>>()?;
@@ -58,7 +58,7 @@ async fn through_one(
     }
     let mut all = vec![own];
     for from in 1..size {
-        all.push(receive(communicator, from, tag).await?.bytes);
+        all.push(receive(communicator, from, tag).await?);
     }
     let mut writer = Writer::default();
     all.iter().for_each(|one| writer.text(one));
@@ -83,9 +83,9 @@ async fn disseminate(
         let mut writer = Writer::default();
         known.iter().take(missing).for_each(|one| writer.text(one));
         let to = (rank + size - distance) % size;
-        communicator.send(to, tag, Message::from(writer.bytes))?;
+        communicator.send(to, tag, writer.bytes)?;
         let message = receive(communicator, (rank + distance) % size, tag).await?;
-        let mut reader = Reader::new(&message.bytes);
+        let mut reader = Reader::new(&message);
         for _ in 0..missing.min(narrow(u64::from(distance))) {
             known.push(reader.text()?.to_vec());
         }
@@ -110,13 +110,13 @@ pub async fn broadcast(
     // A binomial tree: the parent is this rank without its lowest bit.
     let bytes = match rank {
         0 => own,
-        _ => receive(communicator, rank & (rank - 1), tag).await?.bytes,
+        _ => receive(communicator, rank & (rank - 1), tag).await?,
     };
     let lowest = if rank == 0 { 32 } else { rank.trailing_zeros() };
     for bit in (0..lowest.min(31)).rev() {
         let child = rank | 1 << bit;
         if child < communicator.size() && child != rank {
-            communicator.send(child, tag, Message::from(bytes.clone()))?;
+            communicator.send(child, tag, bytes.clone())?;
         }
     }
     Ok(bytes)
@@ -136,12 +136,12 @@ pub(crate) async fn reduce(
     for bit in 0..31 {
         let partner = rank ^ 1 << bit;
         if partner < rank {
-            communicator.send(partner, tag, Message::from(combined))?;
+            communicator.send(partner, tag, combined)?;
             return Ok(None);
         }
         if partner < size {
             let message = receive(communicator, partner, tag).await?;
-            combined = combine(&combined, &message.bytes);
+            combined = combine(&combined, &message);
         }
     }
     Ok(Some(combined))

@@ -1,17 +1,16 @@
 //! How ranks talk to each other. Knows no files.
 //!
 //! A [`Communicator`] is what a transport must offer: messages that never block their sender, a
-//! number that all ranks can add to, and a way to carry work forward. Everything collective is
-//! written once on top of it (`collective`). Three transports live here: [`Solo`] (one rank),
-//! [`Threads`] (ranks are threads of this process) and [`Simulated`] (all ranks in one thread, in
-//! an order that a seed decides).
+//! number that all ranks can add to, memory that all share where they are on one node, and a way to
+//! carry work forward. Everything collective is written once on top of it (`collective`). Three
+//! transports live here: [`Solo`] (one rank), [`Threads`] (ranks are threads of this process) and
+//! [`Simulated`] (all ranks in one thread, in an order that a seed decides).
 //!
 //! Calls that wait are futures. A blocking call drives its future to the end
 //! ([`Communicator::block_on`]); a non-blocking one hands it over ([`Communicator::spawn`]); the
 //! simulator polls all of them in the order it likes. There is no runtime besides these two
 //! methods.
 
-use std::any::Any;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -19,34 +18,27 @@ use std::task::{Context, Poll};
 
 use crate::error::Result;
 
-pub(crate) mod board;
 pub mod collective;
-mod common_memory;
 mod cores;
-mod gate;
-mod idle_first;
-mod process_memory;
+mod region;
 mod simulated;
 mod solo;
 mod threads;
 mod watched;
 
-pub(crate) use gate::{Gate, Pass};
+pub(crate) use region::{HEAD_NUMBERS, RANK_NUMBERS};
 pub use simulated::Simulated;
 pub use solo::Solo;
 pub use threads::Threads;
 
 // For transports in other crates; no program needs them, and they may change at any time.
 #[doc(hidden)]
-pub use common_memory::{CommonMemory, Keeper};
-#[doc(hidden)]
 pub use cores::{Affinity, is_oversubscribed};
 #[doc(hidden)]
-pub use gate::GateLine;
-#[doc(hidden)]
-pub use process_memory::{Permit, ProcessMemory, RUNS_MAX, RemoteRun};
+pub use region::{Keeper, Region};
 #[doc(hidden)]
 pub use watched::Watched;
+pub(crate) use watched::named;
 
 /// Work that goes on while the program does something else.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -76,20 +68,18 @@ pub enum Lane {
     Answer,
 }
 
-/// What one rank sends to another.
-#[derive(Default)]
-pub struct Message {
-    /// The bytes.
-    pub bytes: Vec<u8>,
-    /// Something of the sender's own process. Arrives only where
-    /// [`Communicator::shares_memory`] says so; elsewhere it is dropped on the way.
-    pub shared: Option<Arc<dyn Any + Send + Sync>>,
-}
+/// Something that a rank waits for, and that no message announces.
+#[doc(hidden)]
+pub trait Condition: Send {
+    /// Whether it is so now. It may do some work that brings it about.
+    fn is_so(&mut self) -> bool;
 
-impl From<Vec<u8>> for Message {
-    fn from(bytes: Vec<u8>) -> Message {
-        Message { bytes, shared: None }
-    }
+    /// The collective call that waits; none for an independent one.
+    fn call(&self) -> Option<u64>;
+
+    /// What is waited for, such as the ranks that have to do something, and what may be the reason
+    /// that it takes so long.
+    fn awaited(&self) -> (String, &'static str);
 }
 
 /// A group of ranks that can talk to each other.
@@ -113,19 +103,16 @@ pub trait Communicator: Send + Sync {
     /// that a launcher has bound to a core does not speak for its node.
     fn cores(&self, node: u32) -> u32;
 
-    /// Whether `rank` lives in the same address space.
-    fn shares_memory(&self, rank: u32) -> bool;
-
     /// A communicator of the same ranks whose messages and counter are apart from those of this
     /// one. All ranks call it, in the same order; it may wait for them.
     fn duplicate(&self) -> Result<Arc<dyn Communicator>>;
 
     /// Sends a message; never waits for the receiver.
-    fn send(&self, to: u32, tag: Tag, message: Message) -> Result<()>;
+    fn send(&self, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()>;
 
     /// Takes the next message, or arranges for the waker to be called when there may be one.
     fn poll_receive(&self, from: u32, tag: Tag, context: &mut Context<'_>)
-    -> Poll<Result<Message>>;
+    -> Poll<Result<Vec<u8>>>;
 
     /// Adds to the number that all ranks of this communicator share; returns the old value. The
     /// first one is 0; a sum that would pass 2^64 is an error of class `Arg` and changes nothing.
@@ -134,56 +121,31 @@ pub trait Communicator: Send + Sync {
     /// Sets the number that all ranks share; nobody adds to it at the same time.
     fn counter_set(&self, value: u64) -> Result<()>;
 
-    /// Memory that all ranks of this communicator share, made by [`GateLine::lines`], if there is
-    /// such memory on every rank. It lets plain writes go without range locks.
+    /// Memory that all ranks of this communicator share, if there is such memory on every rank.
     #[doc(hidden)]
-    fn gate(&self) -> Option<&[GateLine]> {
+    fn region(&self) -> Option<&Region> {
         None
     }
 
-    /// The other processes of this node whose memory can be used from here, if there are such. If
-    /// a rank reaches another one, that one reaches it too.
+    /// Whether a condition holds; if not, the waker is called when it may, at the latest when
+    /// another rank wakes this one ([`Communicator::wake`]).
     #[doc(hidden)]
-    fn process_memory(&self) -> Option<&ProcessMemory> {
-        None
-    }
-
-    /// Memory that this rank has in common with other processes of its node, if there is such. If
-    /// it is that of another rank, that rank has this one's.
-    #[doc(hidden)]
-    fn common_memory(&self) -> Option<&CommonMemory> {
-        None
-    }
-
-    /// Whether something is so in common memory; if not, the waker is called when another rank
-    /// wakes this one ([`Communicator::wake_common`]). `call` is the collective call that waits.
-    #[doc(hidden)]
-    fn poll_common(
+    fn poll_until(
         &self,
-        call: u64,
-        is_so: &mut (dyn FnMut() -> bool + Send),
+        condition: &mut dyn Condition,
         context: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        let _ = call;
-        if is_so() {
+        if condition.is_so() {
             return Poll::Ready(Ok(()));
         }
         context.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Wakes a rank that waits for something in common memory.
+    /// Wakes a rank that waits for a condition.
     #[doc(hidden)]
-    fn wake_common(&self, rank: u32) {
+    fn wake(&self, rank: u32) {
         let _ = rank;
-    }
-
-    /// Whether all ranks are of one node and oversubscribe it ([`is_oversubscribed`]); the same on
-    /// all ranks. Then it matters how often each of them has to wait, more than how many messages
-    /// one sends.
-    #[doc(hidden)]
-    fn oversubscribes_one_node(&self) -> bool {
-        false
     }
 
     /// Carries a task forward while the program goes on. It may hold this communicator.
@@ -196,16 +158,16 @@ pub trait Communicator: Send + Sync {
 /// Drives a future to its end on a communicator.
 ///
 /// ```
-/// use pario::comm::{Lane, Message, Tag, block_on, receive};
+/// use pario::comm::{Lane, Tag, block_on, receive};
 /// use pario::{Communicator, Threads};
 ///
 /// // Each rank sends its number to the next one.
 /// Threads::new(3).run(|comm| {
 ///     let tag = Tag { call: 0, lane: Lane::Data };
 ///     let (next, previous) = ((comm.rank() + 1) % 3, (comm.rank() + 2) % 3);
-///     comm.send(next, tag, Message::from(comm.rank().to_le_bytes().to_vec())).unwrap();
-///     let message = block_on(&*comm, receive(&*comm, previous, tag)).unwrap();
-///     assert_eq!(message.bytes, previous.to_le_bytes());
+///     comm.send(next, tag, comm.rank().to_le_bytes().to_vec()).unwrap();
+///     let bytes = block_on(&*comm, receive(&*comm, previous, tag)).unwrap();
+///     assert_eq!(bytes, previous.to_le_bytes());
 /// });
 /// ```
 pub fn block_on<T: Send>(
@@ -225,8 +187,27 @@ pub fn block_on<T: Send>(
 ///
 /// # Errors
 /// `PeerLost` if nothing can come from that rank any more.
-pub async fn receive(communicator: &dyn Communicator, from: u32, tag: Tag) -> Result<Message> {
+pub async fn receive(communicator: &dyn Communicator, from: u32, tag: Tag) -> Result<Vec<u8>> {
     std::future::poll_fn(|context| communicator.poll_receive(from, tag, context)).await
+}
+
+/// Waits until a condition holds.
+///
+/// # Errors
+/// `PeerLost` if a rank is lost that could have brought it about.
+pub(crate) async fn wait_until(
+    communicator: &dyn Communicator,
+    condition: &mut dyn Condition,
+) -> Result<()> {
+    std::future::poll_fn(|context| communicator.poll_until(condition, context)).await
+}
+
+/// Whether all ranks are on one node and oversubscribe it; the same on all ranks. Then it matters
+/// how often each of them has to wait, more than how many messages one sends.
+pub(crate) fn oversubscribes_one_node(communicator: &dyn Communicator) -> bool {
+    let ranks = communicator.size();
+    is_oversubscribed(collective::index(ranks), communicator.cores(0))
+        && (0..ranks).all(|rank| communicator.node(rank) == 0)
 }
 
 /// Lets others go on before the caller does.

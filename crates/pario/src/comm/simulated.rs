@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::collective::{index, rank_of};
-use super::{Communicator, GateLine, Message, Tag, Task, cores};
+use super::region::Heap;
+use super::{Communicator, Condition, Region, Tag, Task, cores};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 
@@ -29,18 +30,18 @@ use crate::number::{narrow, wide};
 pub struct Simulated {
     size: u32,
     seed: u64,
-    share_memory: bool,
+    shared_bytes: usize,
 }
 
 impl Simulated {
     /// `size` ranks, at least one, scheduled by `seed`.
     pub fn new(size: u32, seed: u64) -> Simulated {
-        Simulated { size: size.max(1), seed, share_memory: false }
+        Simulated { size: size.max(1), seed, shared_bytes: 0 }
     }
 
-    /// Whether ranks may use each other's memory; by default they send messages.
-    pub fn share_memory(mut self, share: bool) -> Simulated {
-        self.share_memory = share;
+    /// How much memory ranks share for windows of a file; none by default: they send messages.
+    pub fn shared_bytes(mut self, bytes: usize) -> Simulated {
+        self.shared_bytes = bytes;
         self
     }
 
@@ -73,7 +74,7 @@ impl Simulated {
 /// What all ranks of a simulation share.
 struct World {
     size: u32,
-    share_memory: bool,
+    shared_bytes: usize,
     state: Mutex<State>,
 }
 
@@ -86,12 +87,14 @@ struct State {
     /// Tasks that have not been polled yet.
     spawned: Vec<Task>,
     /// Messages on their way. Sorted, so that choices depend on the seed alone.
-    sent: BTreeMap<Channel, VecDeque<Message>>,
-    arrived: HashMap<Channel, VecDeque<Message>>,
+    sent: BTreeMap<Channel, VecDeque<Vec<u8>>>,
+    arrived: HashMap<Channel, VecDeque<Vec<u8>>>,
     waiting: HashMap<Channel, Waker>,
     exchanges: HashMap<(u64, u64), u64>,
     counters: HashMap<u64, u64>,
-    gates: HashMap<u64, Arc<Vec<GateLine>>>,
+    memories: HashMap<u64, Arc<Heap>>,
+    /// Those who wait for a condition, by exchange and rank.
+    watching: HashMap<(u64, u32), Waker>,
 }
 
 impl State {
@@ -136,7 +139,7 @@ impl World {
         let state = State { random: simulated.seed, ..State::default() };
         World {
             size: simulated.size,
-            share_memory: simulated.share_memory,
+            shared_bytes: simulated.shared_bytes,
             state: Mutex::new(state),
         }
     }
@@ -178,18 +181,20 @@ struct Rank {
     rank: u32,
     world: Arc<World>,
     exchange: u64,
-    gate: Arc<Vec<GateLine>>,
+    region: Option<Region>,
     duplicates: AtomicU64,
 }
 
 impl Rank {
     fn new(rank: u32, world: Arc<World>, exchange: u64) -> Rank {
-        let gate = {
+        let (ranks, bytes) = (index(world.size), world.shared_bytes);
+        let region = (bytes > 0).then(|| {
             let mut state = lock(&world.state);
-            let gate = state.gates.entry(exchange);
-            gate.or_insert_with(|| Arc::new(GateLine::lines(world.size))).clone()
-        };
-        Rank { rank, world, exchange, gate, duplicates: AtomicU64::new(0) }
+            let memory = state.memories.entry(exchange);
+            let heap = memory.or_insert_with(|| Arc::new(Heap::new(ranks, bytes)));
+            Region::of_heap(heap, ranks, bytes)
+        });
+        Rank { rank, world, exchange, region, duplicates: AtomicU64::new(0) }
     }
 }
 
@@ -210,10 +215,6 @@ impl Communicator for Rank {
         cores::own()
     }
 
-    fn shares_memory(&self, rank: u32) -> bool {
-        self.world.share_memory || rank == self.rank
-    }
-
     fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
         let nth = self.duplicates.fetch_add(1, Ordering::Relaxed);
         let mut state = lock(&self.world.state);
@@ -223,12 +224,9 @@ impl Communicator for Rank {
         Ok(Arc::new(Rank::new(self.rank, self.world.clone(), exchange)))
     }
 
-    fn send(&self, to: u32, tag: Tag, mut message: Message) -> Result<()> {
-        if !self.shares_memory(to) {
-            message.shared = None;
-        }
+    fn send(&self, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()> {
         let channel = (self.exchange, self.rank, to, tag);
-        lock(&self.world.state).sent.entry(channel).or_default().push_back(message);
+        lock(&self.world.state).sent.entry(channel).or_default().push_back(bytes);
         Ok(())
     }
 
@@ -237,7 +235,7 @@ impl Communicator for Rank {
         from: u32,
         tag: Tag,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Message>> {
+    ) -> Poll<Result<Vec<u8>>> {
         let channel = (self.exchange, from, self.rank, tag);
         let mut state = lock(&self.world.state);
         if let Some(message) = state.arrived.get_mut(&channel).and_then(VecDeque::pop_front) {
@@ -262,8 +260,30 @@ impl Communicator for Rank {
         Ok(())
     }
 
-    fn gate(&self) -> Option<&[GateLine]> {
-        Some(&self.gate)
+    fn region(&self) -> Option<&Region> {
+        self.region.as_ref()
+    }
+
+    fn poll_until(
+        &self,
+        condition: &mut dyn Condition,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        if condition.is_so() {
+            return Poll::Ready(Ok(()));
+        }
+        if condition.call().is_some() {
+            let key = (self.exchange, self.rank);
+            lock(&self.world.state).watching.insert(key, context.waker().clone());
+        } else {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    fn wake(&self, rank: u32) {
+        let waker = lock(&self.world.state).watching.remove(&(self.exchange, rank));
+        waker.into_iter().for_each(Waker::wake);
     }
 
     fn spawn(&self, task: Task) {

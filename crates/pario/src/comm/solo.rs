@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use super::threads::{Progress, park_until_done};
-use super::{Communicator, Message, Tag, Task, cores};
+use super::{Communicator, Tag, Task, cores};
 use crate::error::{Error, ErrorClass, Result};
 
 /// A communicator of one rank.
@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorClass, Result};
 /// ```
 #[derive(Default)]
 pub struct Solo {
-    messages: Mutex<HashMap<Tag, VecDeque<Message>>>,
+    messages: Mutex<HashMap<Tag, VecDeque<Vec<u8>>>>,
     counter: AtomicU64,
     progress: Progress,
 }
@@ -49,22 +49,18 @@ impl Communicator for Solo {
         cores::own()
     }
 
-    fn shares_memory(&self, _rank: u32) -> bool {
-        true
-    }
-
     fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
         Ok(Solo::new())
     }
 
-    fn send(&self, to: u32, tag: Tag, message: Message) -> Result<()> {
+    fn send(&self, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()> {
         assert_eq!(to, 0, "a message goes to a rank of the communicator");
         let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        messages.entry(tag).or_default().push_back(message);
+        messages.entry(tag).or_default().push_back(bytes);
         Ok(())
     }
 
-    fn poll_receive(&self, _from: u32, tag: Tag, _: &mut Context<'_>) -> Poll<Result<Message>> {
+    fn poll_receive(&self, _from: u32, tag: Tag, _: &mut Context<'_>) -> Poll<Result<Vec<u8>>> {
         let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let next = messages.get_mut(&tag).and_then(VecDeque::pop_front);
         let nobody = || Error::new(ErrorClass::Intern, "a rank alone waits for a message");

@@ -20,9 +20,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::collective::{index, rank_of};
-use super::common_memory::Line;
-use super::{CommonMemory, Communicator, GateLine, Message, ProcessMemory, Tag, Task};
-use super::{cores, is_oversubscribed};
+use super::region::Heap;
+use super::{Communicator, Condition, Region, Tag, Task, cores};
 use crate::error::{Error, ErrorClass, Result};
 
 /// Starts ranks as threads.
@@ -36,52 +35,33 @@ use crate::error::{Error, ErrorClass, Result};
 pub struct Threads {
     size: u32,
     nodes: u32,
-    memory: Memory,
-    common_bytes: usize,
+    shared_bytes: usize,
 }
 
-/// How ranks of a node get at each other's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Memory {
-    Shared,
-    /// As if they were processes.
-    Processes,
-    Apart,
-}
+/// Memory that ranks share for windows of a file, unless told otherwise.
+const SHARED_BYTES: usize = 16 << 20;
 
 impl Threads {
     /// `size` ranks, at least one.
     pub fn new(size: u32) -> Threads {
-        Threads { size: size.max(1), nodes: 1, memory: Memory::Shared, common_bytes: 0 }
+        Threads { size: size.max(1), nodes: 1, shared_bytes: SHARED_BYTES }
     }
 
-    /// Pretends that the ranks run on several nodes, each with a range of neighbouring ranks.
-    /// Memory is shared only inside a node.
+    /// Pretends that the ranks run on several nodes, each with a range of neighbouring ranks. Then
+    /// they send messages.
     pub fn nodes(mut self, nodes: u32) -> Threads {
         self.nodes = nodes.clamp(1, self.size);
         self
     }
 
-    /// Whether ranks of a node may use each other's memory; if not, they send messages.
-    pub fn share_memory(mut self, share: bool) -> Threads {
-        self.memory = if share { Memory::Shared } else { Memory::Apart };
-        self
+    /// Whether ranks of one node share memory; if not, they send messages.
+    pub fn share_memory(self, share: bool) -> Threads {
+        self.shared_bytes(if share { SHARED_BYTES } else { 0 })
     }
 
-    /// Pretends that ranks are processes: those of a node can use each other's memory by asking the
-    /// system to copy it.
-    pub fn as_processes(mut self) -> Threads {
-        self.memory = Memory::Processes;
-        self
-    }
-
-    /// Pretends that ranks are processes with memory in common, with room for so many bytes of
-    /// windows. Whether they can use each other's own memory too, the other methods say.
-    pub fn with_common_memory(mut self, bytes: usize) -> Threads {
-        if self.memory == Memory::Shared {
-            self.memory = Memory::Apart;
-        }
-        self.common_bytes = bytes;
+    /// How much memory ranks share for windows of a file; none if it is zero.
+    pub fn shared_bytes(mut self, bytes: usize) -> Threads {
+        self.shared_bytes = bytes;
         self
     }
 
@@ -126,8 +106,8 @@ struct Group {
     nodes: Vec<u32>,
     /// Cores of this process, and so of each node.
     cores: u32,
-    memory: Memory,
-    common_bytes: usize,
+    /// Bytes of the memory that ranks share; none on several nodes.
+    shared_bytes: usize,
     exchanges: Mutex<Exchanges>,
     fate: Mutex<Fate>,
 }
@@ -160,15 +140,14 @@ struct Exchange {
     id: u64,
     mailboxes: Vec<Mutex<Mailbox>>,
     counter: AtomicU64,
-    gate: Vec<GateLine>,
-    common: Arc<Vec<Line>>,
-    /// Those who wait for something there, by rank.
+    memory: Option<Arc<Heap>>,
+    /// Those who wait for a condition, by rank.
     watching: Vec<Mutex<Option<Waker>>>,
 }
 
 #[derive(Default)]
 struct Mailbox {
-    messages: HashMap<(u32, Tag), VecDeque<Message>>,
+    messages: HashMap<(u32, Tag), VecDeque<Vec<u8>>>,
     waiting: HashMap<(u32, Tag), Waker>,
 }
 
@@ -189,8 +168,7 @@ impl Group {
         Group {
             nodes: (0..threads.size).map(|rank| rank / per_node).collect(),
             cores,
-            memory: threads.memory,
-            common_bytes: threads.common_bytes,
+            shared_bytes: if threads.nodes == 1 { threads.shared_bytes } else { 0 },
             exchanges: Mutex::default(),
             fate: Mutex::new(Fate { ended: vec![false; index(threads.size)], lost: None }),
         }
@@ -206,11 +184,8 @@ impl Group {
                 id: *count,
                 mailboxes: self.nodes.iter().map(|_| Mutex::default()).collect(),
                 counter: AtomicU64::new(0),
-                gate: GateLine::lines(rank_of(self.nodes.len())),
-                common: Arc::new(Line::lines(match self.common_bytes {
-                    0 => 0,
-                    bytes => CommonMemory::bytes(self.nodes.len(), bytes),
-                })),
+                memory: (self.shared_bytes > 0)
+                    .then(|| Arc::new(Heap::new(self.nodes.len(), self.shared_bytes))),
                 watching: self.nodes.iter().map(|_| Mutex::default()).collect(),
             });
             alive.retain(|exchange| exchange.strong_count() > 0);
@@ -271,22 +246,17 @@ struct Rank {
     group: Arc<Group>,
     exchange: Arc<Exchange>,
     duplicates: AtomicU64,
-    processes: Option<ProcessMemory>,
-    common: Option<CommonMemory>,
+    region: Option<Region>,
     progress: Progress,
 }
 
 impl Rank {
     fn new(rank: u32, group: Arc<Group>, exchange: Arc<Exchange>) -> Rank {
         let (duplicates, progress) = (AtomicU64::new(0), Progress::default());
-        let own = &group.nodes[index(rank)];
-        let reached = |node: &u32| (node == own).then(std::process::id);
-        let processes = (group.memory == Memory::Processes)
-            .then(|| ProcessMemory::new(group.nodes.iter().map(reached).collect()));
-        let common = (group.common_bytes > 0).then(|| {
-            CommonMemory::of_threads(&exchange.common, group.common_bytes, (&group.nodes, *own))
-        });
-        Rank { rank, group, exchange, duplicates, processes, common, progress }
+        let region = exchange.memory.as_ref();
+        let region =
+            region.map(|heap| Region::of_heap(heap, group.nodes.len(), group.shared_bytes));
+        Rank { rank, group, exchange, duplicates, region, progress }
     }
 }
 
@@ -307,24 +277,16 @@ impl Communicator for Rank {
         self.group.cores
     }
 
-    fn shares_memory(&self, rank: u32) -> bool {
-        rank == self.rank
-            || self.group.memory == Memory::Shared && self.node(rank) == self.node(self.rank)
-    }
-
     fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
         let nth = self.duplicates.fetch_add(1, Ordering::Relaxed);
         let exchange = self.group.exchange(Key { parent: self.exchange.id, nth });
         Ok(Arc::new(Rank::new(self.rank, self.group.clone(), exchange)))
     }
 
-    fn send(&self, to: u32, tag: Tag, mut message: Message) -> Result<()> {
-        if !self.shares_memory(to) {
-            message.shared = None;
-        }
+    fn send(&self, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()> {
         let key = (self.rank, tag);
         let mut mailbox = lock(&self.exchange.mailboxes[index(to)]);
-        mailbox.messages.entry(key).or_default().push_back(message);
+        mailbox.messages.entry(key).or_default().push_back(bytes);
         let waiting = mailbox.waiting.remove(&key);
         drop(mailbox);
         if let Some(waker) = waiting {
@@ -338,7 +300,7 @@ impl Communicator for Rank {
         from: u32,
         tag: Tag,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Message>> {
+    ) -> Poll<Result<Vec<u8>>> {
         let key = (from, tag);
         let mut mailbox = lock(&self.exchange.mailboxes[index(self.rank)]);
         if let Some(queue) = mailbox.messages.get_mut(&key)
@@ -371,46 +333,42 @@ impl Communicator for Rank {
         Ok(())
     }
 
-    fn gate(&self) -> Option<&[GateLine]> {
-        Some(&self.exchange.gate)
+    fn region(&self) -> Option<&Region> {
+        self.region.as_ref()
     }
 
-    fn oversubscribes_one_node(&self) -> bool {
-        let one_node = self.group.nodes.last() == Some(&0);
-        one_node && is_oversubscribed(self.group.nodes.len(), self.group.cores)
-    }
-
-    fn common_memory(&self) -> Option<&CommonMemory> {
-        self.common.as_ref()
-    }
-
-    fn poll_common(
+    fn poll_until(
         &self,
-        _call: u64,
-        is_so: &mut (dyn FnMut() -> bool + Send),
+        condition: &mut dyn Condition,
         context: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        if is_so() {
+        if condition.is_so() {
             return Poll::Ready(Ok(()));
         }
-        // Whoever breaks the group after the check finds the waker, as above.
+        // Whoever breaks the group after the check finds the waker, as above. Ranks that have ended
+        // take no part in collectives any more; what is independent goes on without them.
+        let needed = if condition.call().is_some() { 0..self.size() } else { 0..0 };
         let mut watching = lock(&self.exchange.watching[index(self.rank)]);
-        if let Err(error) = self.group.check(0..self.size()) {
+        if let Err(error) = self.group.check(needed) {
             drop(watching);
             self.group.wake_all();
             return Poll::Ready(Err(error.on_rank(self.rank)));
         }
         *watching = Some(context.waker().clone());
         drop(watching);
-        if is_so() { Poll::Ready(Ok(())) } else { Poll::Pending }
+        match condition.is_so() {
+            true => Poll::Ready(Ok(())),
+            // Nobody announces the end of what is independent.
+            false if condition.call().is_none() => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            false => Poll::Pending,
+        }
     }
 
-    fn wake_common(&self, rank: u32) {
+    fn wake(&self, rank: u32) {
         wake(&self.exchange.watching[index(rank)]);
-    }
-
-    fn process_memory(&self) -> Option<&ProcessMemory> {
-        self.processes.as_ref()
     }
 
     fn spawn(&self, task: Task) {
@@ -484,12 +442,12 @@ mod tests {
         Threads::new(3).run(|comm| {
             let (rank, size) = (comm.rank(), comm.size());
             for number in 0..100u8 {
-                comm.send((rank + 1) % size, TAG, Message::from(vec![number])).unwrap();
+                comm.send((rank + 1) % size, TAG, vec![number]).unwrap();
             }
             for number in 0..100u8 {
                 let from = (rank + size - 1) % size;
                 let message = block_on(&*comm, receive(&*comm, from, TAG)).unwrap();
-                assert_eq!(message.bytes, [number]);
+                assert_eq!(message, [number]);
             }
         });
     }
@@ -526,10 +484,10 @@ mod tests {
         Threads::new(2).run(|comm| {
             let (one, two) = (comm.duplicate().unwrap(), comm.duplicate().unwrap());
             let peer = 1 - comm.rank();
-            one.send(peer, TAG, Message::from(vec![1])).unwrap();
-            two.send(peer, TAG, Message::from(vec![2])).unwrap();
-            assert_eq!(block_on(&*two, receive(&*two, peer, TAG)).unwrap().bytes, [2]);
-            assert_eq!(block_on(&*one, receive(&*one, peer, TAG)).unwrap().bytes, [1]);
+            one.send(peer, TAG, vec![1]).unwrap();
+            two.send(peer, TAG, vec![2]).unwrap();
+            assert_eq!(block_on(&*two, receive(&*two, peer, TAG)).unwrap(), [2]);
+            assert_eq!(block_on(&*one, receive(&*one, peer, TAG)).unwrap(), [1]);
             one.counter_add(5).unwrap();
             block_on(&*one, collective::barrier(&*one, 1)).unwrap();
             assert_eq!(one.counter_add(0).unwrap(), 10);
@@ -545,9 +503,9 @@ mod tests {
             let held = comm.clone();
             comm.spawn(Box::pin(async move {
                 let message = receive(&*held, peer, TAG).await.unwrap();
-                sender.send(message.bytes).unwrap();
+                sender.send(message).unwrap();
             }));
-            comm.send(peer, TAG, Message::from(vec![7])).unwrap();
+            comm.send(peer, TAG, vec![7]).unwrap();
             assert_eq!(done.recv().unwrap(), [7]);
         });
     }

@@ -12,8 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use super::board;
-use super::{CommonMemory, Communicator, GateLine, Message, ProcessMemory, Tag, Task};
+use super::{Communicator, Condition, Region, Tag, Task};
 use crate::error::Result;
 
 /// A communicator whose waits are watched; files use it for their messages.
@@ -42,9 +41,9 @@ enum Awaited {
         from: u32,
         tag: Tag,
     },
-    /// A change in common memory, in a call.
-    Change {
-        call: u64,
+    /// A condition, in a collective call or an independent one.
+    Condition {
+        call: Option<u64>,
     },
 }
 
@@ -82,7 +81,9 @@ impl Watched {
         self.patience_ms.store(milliseconds(patience), Ordering::Relaxed);
     }
 
-    fn note(&self, awaited: Awaited, waits: bool) {
+    /// Notes that a wait goes on, or that it has ended; `whom` names what is waited for, and a
+    /// question that helps.
+    fn note(&self, awaited: Awaited, waits: bool, whom: &dyn Fn() -> (String, &'static str)) {
         let patience = Duration::from_millis(self.patience_ms.load(Ordering::Relaxed));
         if patience.is_zero() {
             return;
@@ -97,19 +98,14 @@ impl Watched {
             .or_insert_with(|| Wait { since: Instant::now(), mentioned_next: patience });
         let lasted = wait.since.elapsed();
         if wait.is_due(lasted) {
-            let (whom, call, question) = match awaited {
-                Awaited::Message { from, tag } => {
-                    (format!("rank {from}"), tag.call, "has that rank made the call?")
-                }
-                Awaited::Change { call } => {
-                    let memory = self.inner.common_memory();
-                    let missing = memory.map(|memory| board::missing(memory, self.rank()));
-                    (named(&missing.unwrap_or_default()), call, "does storage answer there?")
-                }
+            let (whom, question) = whom();
+            let call = match awaited {
+                Awaited::Message { tag: Tag { call, .. }, .. }
+                | Awaited::Condition { call: Some(call) } => format!("collective call {call}"),
+                Awaited::Condition { call: None } => "an independent call".to_owned(),
             };
             log::warn!(
-                "rank {} has been waiting for {whom} for {} s in collective call {call} on \
-                 {}; {question}",
+                "rank {} has been waiting for {whom} for {} s in {call} on {}; {question}",
                 self.rank(),
                 lasted.as_secs(),
                 self.subject
@@ -126,7 +122,7 @@ fn milliseconds(patience: Duration) -> u64 {
 const NAMED_MAX: usize = 8;
 
 /// Some ranks, the first of them by name.
-fn named(ranks: &[u32]) -> String {
+pub(crate) fn named(ranks: &[u32]) -> String {
     let names: Vec<String> = ranks.iter().take(NAMED_MAX).map(u32::to_string).collect();
     match (names.as_slice(), ranks.len() - names.len()) {
         ([], _) => "other ranks".to_owned(),
@@ -154,16 +150,12 @@ impl Communicator for Watched {
         self.inner.cores(node)
     }
 
-    fn shares_memory(&self, rank: u32) -> bool {
-        self.inner.shares_memory(rank)
-    }
-
     fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
         self.inner.duplicate()
     }
 
-    fn send(&self, to: u32, tag: Tag, message: Message) -> Result<()> {
-        self.inner.send(to, tag, message)
+    fn send(&self, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()> {
+        self.inner.send(to, tag, bytes)
     }
 
     fn poll_receive(
@@ -171,9 +163,10 @@ impl Communicator for Watched {
         from: u32,
         tag: Tag,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Message>> {
+    ) -> Poll<Result<Vec<u8>>> {
         let poll = self.inner.poll_receive(from, tag, context);
-        self.note(Awaited::Message { from, tag }, poll.is_pending());
+        let whom = || (format!("rank {from}"), "has that rank made the call?");
+        self.note(Awaited::Message { from, tag }, poll.is_pending(), &whom);
         poll
     }
 
@@ -181,35 +174,23 @@ impl Communicator for Watched {
         self.inner.counter_add(delta)
     }
 
-    fn gate(&self) -> Option<&[GateLine]> {
-        self.inner.gate()
+    fn region(&self) -> Option<&Region> {
+        self.inner.region()
     }
 
-    fn oversubscribes_one_node(&self) -> bool {
-        self.inner.oversubscribes_one_node()
-    }
-
-    fn common_memory(&self) -> Option<&CommonMemory> {
-        self.inner.common_memory()
-    }
-
-    fn poll_common(
+    fn poll_until(
         &self,
-        call: u64,
-        is_so: &mut (dyn FnMut() -> bool + Send),
+        condition: &mut dyn Condition,
         context: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        let poll = self.inner.poll_common(call, is_so, context);
-        self.note(Awaited::Change { call }, poll.is_pending());
+        let poll = self.inner.poll_until(condition, context);
+        let awaited = Awaited::Condition { call: condition.call() };
+        self.note(awaited, poll.is_pending(), &|| condition.awaited());
         poll
     }
 
-    fn wake_common(&self, rank: u32) {
-        self.inner.wake_common(rank);
-    }
-
-    fn process_memory(&self) -> Option<&ProcessMemory> {
-        self.inner.process_memory()
+    fn wake(&self, rank: u32) {
+        self.inner.wake(rank);
     }
 
     fn counter_set(&self, value: u64) -> Result<()> {
@@ -234,9 +215,10 @@ mod tests {
     fn a_patience_that_is_changed_counts_for_the_next_wait() {
         let watched = Watched::new(Solo::new(), "a file".to_owned(), Duration::ZERO);
         let noted = |call| {
-            watched.note(Awaited::Change { call }, true);
+            let awaited = Awaited::Condition { call: Some(call) };
+            watched.note(awaited, true, &|| (named(&[1]), "?"));
             let waits = watched.waits.lock().unwrap();
-            waits.get(&Awaited::Change { call }).map(|wait| wait.mentioned_next)
+            waits.get(&awaited).map(|wait| wait.mentioned_next)
         };
         assert_eq!(noted(1), None);
         watched.set_patience(Duration::from_secs(9));
@@ -271,7 +253,7 @@ mod tests {
         let since = Instant::now().checked_sub(Duration::from_secs(9)).unwrap();
         let wait = Wait { since, mentioned_next: patience };
         watched.waits.lock().unwrap().insert(awaited, wait);
-        watched.note(awaited, true);
+        watched.note(awaited, true, &|| (named(&[0]), "has that rank made the call?"));
         let expected = "WARN pario::comm::watched: rank 0 has been waiting for rank 0 for 9 s in \
                         collective call 77 on a file; has that rank made the call?";
         let logged = LOGGED.lock().unwrap();

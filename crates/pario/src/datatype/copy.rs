@@ -71,11 +71,6 @@ impl Span {
         Span { origin: self.origin, reach: inside }
     }
 
-    /// The address of offset 0, for other processes.
-    pub(crate) fn address(&self) -> usize {
-        self.origin.expose_provenance()
-    }
-
     /// Whether all these offsets are inside this memory.
     pub(crate) fn reaches(&self, offsets: Range<i64>) -> bool {
         self.reach.start <= offsets.start && offsets.end <= self.reach.end

@@ -1,36 +1,27 @@
-//! One outcome out of each rank's own.
+//! What all ranks have to agree on: which call they make, and its error.
 //!
 //! Every rank contributes its error, if it has one. All return the same one: of the greatest
 //! (most specific) class, from the lowest rank that has it, with that rank's text.
 
 use std::ops::Range;
 
-use crate::access::Access;
 use crate::comm::Communicator;
 use crate::comm::collective::{all_gather, rank_of};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::wide;
 
-use super::Outcome;
-
 /// What one rank says at the end: what its storage did, and its error.
 #[derive(Default)]
 pub(super) struct Report {
-    /// All bytes of its domain below this offset are done.
-    pub(super) reached: u64,
     /// Ranges of the file that it should have stored but has not.
     pub(super) undone: Vec<Range<u64>>,
-    /// Whether the system has refused it the memory of another process, which it had permitted.
-    pub(super) refused_memory: bool,
     pub(super) error: Option<Error>,
 }
 
 impl Report {
     fn to_wire(&self) -> Vec<u8> {
         let mut writer = Writer::default();
-        writer.unsigned(self.reached);
-        writer.unsigned(u64::from(self.refused_memory));
         writer.unsigned(wide(self.undone.len()));
         for file in &self.undone {
             writer.unsigned(file.start);
@@ -42,14 +33,12 @@ impl Report {
 
     fn from_wire(wire: &[u8]) -> Result<Report> {
         let mut reader = Reader::new(wire);
-        let reached = reader.unsigned()?;
-        let refused_memory = reader.unsigned()? != 0;
         let undone = (0..reader.unsigned()?)
             .map(|_| Ok(reader.unsigned()?..reader.unsigned()?))
             .collect::<Result<_>>()?;
         let error = reader.text()?;
         let error = (!error.is_empty()).then(|| Error::from_wire(error));
-        Ok(Report { reached, undone, refused_memory, error })
+        Ok(Report { undone, error })
     }
 }
 
@@ -67,14 +56,6 @@ pub(super) async fn reports(
     Ok((reports, most_specific(errors)))
 }
 
-/// How many bytes of a request, from its first one on, are in none of the parts of the file that
-/// are not done: what lies behind the first gap is not claimed, whether it moved or not.
-pub(super) fn leading(own: &Access, undone: impl Iterator<Item = Range<u64>>) -> u64 {
-    let first = own.positions().start;
-    let missing = undone.map(|file| own.within(&file)).filter(|positions| !positions.is_empty());
-    missing.map(|positions| positions.start - first).min().unwrap_or(own.len())
-}
-
 /// The error that all ranks report.
 pub(crate) fn most_specific(errors: Vec<Option<Error>>) -> Option<Error> {
     let mut agreed: Option<Error> = None;
@@ -85,17 +66,6 @@ pub(crate) fn most_specific(errors: Vec<Option<Error>>) -> Option<Error> {
         }
     }
     agreed
-}
-
-/// Makes the outcome of a rank that of all ranks; the bytes stay its own.
-pub(super) async fn agree(
-    communicator: &dyn Communicator,
-    call: u64,
-    own: Outcome,
-) -> Result<Outcome> {
-    let report = Report { error: own.error, ..Report::default() };
-    let (_, error) = reports(communicator, call, report).await?;
-    Ok(Outcome { moved: own.moved, error, must_repeat: false })
 }
 
 /// Makes the result of a rank that of all ranks: an error if anybody has one.
@@ -172,20 +142,6 @@ pub(super) fn same_call(gathered: &[Vec<u8>]) -> Result<()> {
 mod tests {
     use super::*;
     use crate::comm::Simulated;
-    use crate::datatype::layout::Layout;
-
-    #[test]
-    fn what_lies_behind_a_gap_does_not_count() {
-        let layout = Layout::block(0, 4).unwrap().repeated(10, 10).unwrap();
-        let own = Access::new(&layout, 0, 40).unwrap();
-        let leading = |undone: &[Range<u64>]| leading(&own, undone.iter().cloned());
-        assert_eq!(leading(&[]), 40);
-        assert_eq!(leading(&[50..50, 100..200]), 40, "nothing of the request is there");
-        assert_eq!(leading(&[34..40, 94..99]), 40, "nor in the holes");
-        assert_eq!(leading(&[52..53, 54..60]), 22);
-        assert_eq!(leading(&[90..94, 20..21, 60..100]), 8);
-        assert_eq!(leading(&[0..100, 52..53]), 0);
-    }
 
     #[test]
     fn all_ranks_get_the_most_specific_error() {

@@ -15,6 +15,12 @@ pub(super) fn is_complete(file: &Range<u64>, parcels: &[Parcel<'_>]) -> bool {
     count == file.end - file.start
 }
 
+/// Whether no byte of `file` is named twice.
+pub(super) fn is_disjoint(file: &Range<u64>, parcels: &[Parcel<'_>]) -> bool {
+    let count: u64 = named(file, parcels).iter().map(|word| u64::from(word.count_ones())).sum();
+    count == parcels.iter().map(Parcel::len).sum()
+}
+
 /// The runs of bytes of `file` that the parcels name, in ascending order.
 pub(super) fn runs(file: &Range<u64>, parcels: &[Parcel<'_>]) -> Vec<Range<u64>> {
     let bits = named(file, parcels);
@@ -97,5 +103,7 @@ mod tests {
         assert!(is_complete(&(100..300), &[parcel(&one), parcel(&two), parcel(&three)]));
         let parcels = [parcel(&one), parcel(&one), parcel(&three)];
         assert!(!is_complete(&(100..300), &parcels));
+        assert!(!is_disjoint(&(100..300), &parcels));
+        assert!(is_disjoint(&(100..300), &[parcel(&one), parcel(&three)]));
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{Job, Outcome, Protection, timed};
+use super::{Job, Part, Protection, timed};
 use crate::access::Buffer;
 use crate::access::memory::{FileWindow, Parcel};
 use crate::access::windows::{Window, Windows};
@@ -26,10 +26,11 @@ pub(super) async fn serve(
     job: &Job<'_>,
     steps: &Independent,
     statistics: &mut CallStatistics,
-) -> Outcome {
+) -> Part {
     let mut server = Server { job, steps, statistics, staging: Vec::new(), moved: 0 };
     let served = server.serve().await;
-    Outcome { moved: server.moved, error: served.err(), must_repeat: false }
+    let reached = job.prepared.own.positions().start + server.moved;
+    Part { reached, error: served.err(), ..Part::new(&job.prepared.own) }
 }
 
 struct Server<'a> {
@@ -267,7 +268,7 @@ impl<'a> Server<'a> {
             exclusive: self.job.prepared.direction == Direction::Write,
         };
         self.statistics.locks += 1;
-        super::lock(self.job.storage, range).await
+        super::lock(self.job, range).await
     }
 }
 

@@ -13,19 +13,21 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::access::Access;
+use crate::access::memory::Parcel;
 use crate::comm::collective::{all_gather, index, rank_of};
-use crate::comm::{Communicator, Lane, Message, Tag, receive};
+use crate::comm::{Communicator, Lane, Tag, receive};
 use crate::datatype::disjoint::disjoint;
 use crate::datatype::layout::Layout;
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::hints::Hints;
 use crate::number::wide;
-use crate::plan::two_phase::Servers;
+use crate::plan::two_phase::{Service, SharedWindows};
 use crate::plan::{Direction, FileFacts, Plan, Planning, Shuffled, Steps, Summary};
 
-use super::Prepared;
 use super::agree::{most_specific, same_call};
+use super::window::reach;
+use super::{Prepared, coverage};
 
 /// Accesses up to this size are sent to every rank.
 const SENT_TO_ALL_BYTES: usize = 1024;
@@ -46,14 +48,25 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) name: &'static str,
 }
 
+/// What is known of the requests of all ranks.
+#[derive(Clone, Copy)]
+struct Requests<'a> {
+    summaries: &'a [Summary],
+    undisturbed: bool,
+    all_known: bool,
+    overlaps: bool,
+}
+
 impl Circumstances<'_> {
-    fn plan(&self, requests: &[Summary], collective: bool, undisturbed: bool) -> Plan {
+    fn plan(&self, requests: &Requests<'_>, collective: bool) -> Plan {
         Plan::new(&Planning {
             direction: self.direction,
-            requests,
+            requests: requests.summaries,
             collective,
             atomic: self.atomic,
-            undisturbed,
+            undisturbed: requests.undisturbed,
+            all_known: requests.all_known,
+            overlaps: requests.overlaps,
             hints: self.hints,
             file: self.file,
         })
@@ -71,15 +84,16 @@ fn summary(access: &Access) -> Summary {
 
 /// Plans a request that concerns nobody else.
 pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
-    let plan = around.plan(&[summary(&own)], false, false);
+    let summaries = &[summary(&own)];
+    let known = Requests { summaries, undisturbed: false, all_known: true, overlaps: false };
+    let plan = around.plan(&known, false);
     Prepared {
         plan,
         direction: around.direction,
         own,
         peers: Vec::new(),
         disjoint: true,
-        common: None,
-        ends_by_notes: false,
+        ends_in_region: false,
         collective: false,
         complete: Mutex::default(),
     }
@@ -117,46 +131,32 @@ pub(crate) async fn together(
     let (own, announcements) = agree(around.name, own, announcements)?;
     let summaries: Vec<Summary> = announcements.iter().map(|one| one.summary.clone()).collect();
     let undisturbed = announcements.iter().all(|one| one.blocking);
-    let plan = around.plan(&summaries, true, undisturbed);
-    let writes = around.direction == Direction::Write && matches!(plan.steps, Steps::Shuffled(_));
     // All ranks look at the same words, so that they come to the same conclusion.
     let all_known = announcements.iter().all(|one| one.access.is_some());
-    let announced: Option<Vec<Access>> = match writes {
-        true => announcements.iter().map(|one| one.access.clone()).collect(),
-        false => None,
-    };
-    let apart = match &announced {
-        Some(announced) => Some(are_apart(communicator, call, announced).await?),
-        None => None,
-    };
-    let common = match &plan.steps {
-        Steps::Independent(_) => None,
-        // Two ranks must not write a byte at once, and all must know that none do.
-        Steps::Shuffled(shuffled) => match shuffled.servers() {
-            _ if shuffled.slots() == 0 || writes && apart != Some(true) => None,
-            // An outline does not tell which bytes to pack.
-            Servers::Anybody if all_known || !shuffled.packs_common() => Some(Servers::Anybody),
-            _ => Some(Servers::Aggregators),
-        },
-    };
-    let peers = match &plan.steps {
-        Steps::Independent(_) => Vec::new(),
-        Steps::Shuffled(shuffled) if common == Some(Servers::Anybody) => {
-            outlines(communicator, call, shuffled, &own, announcements).await?
+    let known = Requests { summaries: &summaries, undisturbed, all_known, overlaps: false };
+    let mut plan = around.plan(&known, true);
+    let (mut peers, mut disjoint) = (Vec::new(), true);
+    if let Steps::Shuffled(shuffled) = &plan.steps {
+        peers = learn(communicator, call, shuffled, &own, announcements).await?;
+        if around.direction == Direction::Write {
+            disjoint = match shuffled.shared() {
+                _ if all_known => are_apart(communicator, call, &peers).await?,
+                Some(_) => are_disjoint(communicator, call, shuffled, &peers).await?,
+                None => all_disjoint(&peers),
+            };
+            // Two ranks must not copy to a byte at once, and all must know that none do.
+            if !disjoint && shuffled.shared().is_some() {
+                plan = around.plan(&Requests { overlaps: true, ..known }, true);
+            }
         }
-        Steps::Shuffled(shuffled) => {
-            complete(communicator, call, shuffled, &own, announcements).await?
-        }
-    };
-    let disjoint = !writes || apart.unwrap_or_else(|| all_disjoint(&peers));
+    }
     Ok(Outlook::New(Arc::new(Prepared {
         plan,
         direction: around.direction,
         own,
         peers,
         disjoint,
-        common,
-        ends_by_notes: undisturbed && around.file.common_bytes > 0,
+        ends_in_region: undisturbed && around.file.shared_bytes > 0,
         collective: true,
         complete: Mutex::default(),
     })))
@@ -288,6 +288,22 @@ impl Announcement {
 }
 
 /// The accesses of all ranks, as far as this rank needs them.
+async fn learn(
+    communicator: &dyn Communicator,
+    call: u64,
+    shuffled: &Shuffled,
+    own: &Access,
+    announcements: Vec<Announcement>,
+) -> Result<Vec<Access>> {
+    match shuffled.shared() {
+        Some(SharedWindows { service: Service::SelfScheduled(_), .. }) => {
+            outlines(communicator, call, shuffled, own, announcements).await
+        }
+        _ => complete(communicator, call, shuffled, own, announcements).await,
+    }
+}
+
+/// The accesses of all ranks in the domain of this one.
 ///
 /// Irregular ranks send each aggregator its part; a rank that is no aggregator learns nothing of
 /// them and needs nothing.
@@ -307,7 +323,7 @@ async fn complete(
             if holder != rank {
                 let mut writer = Writer::default();
                 own.part(&own.within(&domain.file))?.write(&mut writer);
-                communicator.send(holder, tag, Message::from(writer.bytes))?;
+                communicator.send(holder, tag, writer.bytes)?;
             }
         }
     }
@@ -322,7 +338,7 @@ async fn complete(
             Some(access) => access,
             None if holds(peer) => {
                 let message = receive(communicator, peer, tag).await?;
-                Access::read(&mut Reader::new(&message.bytes))?
+                Access::read(&mut Reader::new(&message))?
             }
             None => nothing.clone(),
         });
@@ -371,6 +387,27 @@ fn outline(access: &Access, shuffled: &Shuffled) -> Result<Access> {
     };
     let layout = Layout::joined(windows.filter_map(stretch).collect::<Result<Vec<_>>>()?)?;
     Access::new(&layout, 0, layout.size())
+}
+
+/// Whether no two ranks have the same byte in any window, where each aggregator knows all pieces of
+/// its domain; the same on every rank.
+async fn are_disjoint(
+    communicator: &dyn Communicator,
+    call: u64,
+    shuffled: &Shuffled,
+    peers: &[Access],
+) -> Result<bool> {
+    let is_clean = |file: Range<u64>| {
+        let parcel = |access| Parcel { access, positions: Access::within(access, &file) };
+        let parcels: Vec<Parcel<'_>> =
+            peers.iter().map(parcel).filter(|parcel| parcel.len() > 0).collect();
+        parcels.is_empty() || coverage::is_disjoint(&reach(&parcels), &parcels)
+    };
+    let verdict = shuffled.domain_of(communicator.rank()).is_none_or(|domain| {
+        (0..shuffled.rounds()).all(|round| is_clean(shuffled.window(domain, round)))
+    });
+    let verdicts = all_gather(communicator, call, vec![u8::from(verdict)]).await?;
+    Ok(verdicts.iter().all(|verdict| *verdict == [1]))
 }
 
 /// Whether no two of the accesses of all ranks share a byte, as far as that can be seen quickly;

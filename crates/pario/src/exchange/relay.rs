@@ -14,8 +14,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::shuffle::{GAVE_UP, GOES_ON, Shuffle, malformed};
-use super::ways::Ways;
+use super::executor::Executor;
+use super::messages::{GAVE_UP, GOES_ON, malformed};
+use crate::access::memory::Parcel;
 use crate::comm::Lane;
 use crate::error::Result;
 use crate::number::{narrow, wide};
@@ -48,10 +49,9 @@ pub(super) type Packets = HashMap<(u32, u32), Packet>;
 /// One source and one class.
 type Key = (u32, u32);
 
-/// The packets of a message from one rank to another, in the order in which they stand in it;
-/// those whose bytes get to their place by memory are not among them.
-fn keys(ways: &Ways, phases: Phases, from: u32, to: u32, phase: u32) -> Vec<Key> {
-    let sources = phases.sources(from, phase).into_iter().filter(|&source| ways.is_relayed(source));
+/// The packets of a message from one rank to another, in the order in which they stand in it.
+fn keys(phases: Phases, from: u32, to: u32, phase: u32) -> Vec<Key> {
+    let sources = phases.sources(from, phase).into_iter();
     let classes: Vec<u32> = phases.classes_of(to, phase + 1).collect();
     sources.flat_map(|source| classes.iter().map(move |&class| (source, class))).collect()
 }
@@ -78,28 +78,25 @@ fn unpack(bytes: Vec<u8>, keys: &[Key], packets: &mut Packets) -> Result<u8> {
     Ok(state)
 }
 
-impl Shuffle<'_> {
+impl Executor<'_> {
     /// Write: brings the packets of this round to the ranks that store them.
     pub(super) async fn relay_forth(&mut self, phases: Phases, round: u64) -> Result<()> {
-        self.packets.clear();
-        if !self.ways.anything_relayed() {
-            return Ok(());
-        }
+        self.mail().packets.clear();
         let rank = self.job.communicator.rank();
         for phase in 0..phases.count {
             let began = Instant::now();
             if let Some((to, keys)) = self.keys_forth(phases, phase) {
-                let message = match self.gave_up {
+                let message = match self.mail().gave_up {
                     true => vec![GAVE_UP],
                     false => self.pack(&keys, round),
                 };
                 self.send(to, Lane::Data, message)?;
             }
             for from in phases.senders(rank, phase) {
-                let keys = keys(&self.ways, phases, from, rank, phase);
+                let keys = keys(phases, from, rank, phase);
                 if !keys.is_empty() {
                     let bytes = self.receive(from, Lane::Data).await?;
-                    self.gave_up |= unpack(bytes, &keys, &mut self.packets)? == GAVE_UP;
+                    self.take_packets(bytes, &keys)?;
                 }
             }
             self.statistics.add_phase(phase, began.elapsed());
@@ -111,7 +108,7 @@ impl Shuffle<'_> {
     fn keys_forth(&self, phases: Phases, phase: u32) -> Option<(u32, Vec<Key>)> {
         let rank = self.job.communicator.rank();
         let to = phases.target(rank, phase)?;
-        let keys = keys(&self.ways, phases, rank, to, phase);
+        let keys = keys(phases, rank, to, phase);
         (!keys.is_empty()).then_some((to, keys))
     }
 
@@ -125,7 +122,9 @@ impl Shuffle<'_> {
                 false => 0..0,
             })
             .collect();
-        let passed = |key: &Key| self.packets.get(key).map_or(&[][..], Packet::bytes);
+        let buffer = self.job.buffer;
+        let packets = &mut self.mail().packets;
+        let passed = |key: &Key| packets.get(key).map_or(&[][..], Packet::bytes);
         let len = |(key, own): (&Key, &Range<u64>)| match key.0 == rank {
             true => narrow(own.end - own.start),
             false => passed(key).len(),
@@ -139,14 +138,14 @@ impl Shuffle<'_> {
                 let at = message.len();
                 message.resize(at + len, 0);
                 if let Some(room) = message.get_mut(at..) {
-                    self.job.buffer.pack(own, room);
+                    buffer.pack(own, room);
                 }
             } else {
                 message.extend_from_slice(passed(key));
             }
         }
         for key in keys {
-            self.packets.remove(key);
+            packets.remove(key);
         }
         message.push(GOES_ON);
         message
@@ -164,14 +163,11 @@ impl Shuffle<'_> {
     /// Read: brings the packets of this round from the ranks that fetched them to those that asked
     /// for them. A rank that has given up still passes on what it gets.
     pub(super) async fn relay_back(&mut self, phases: Phases, round: u64) -> Result<()> {
-        if !self.ways.anything_relayed() {
-            return Ok(());
-        }
         let rank = self.job.communicator.rank();
         for phase in (0..phases.count).rev() {
             let began = Instant::now();
             for to in phases.senders(rank, phase) {
-                let keys = keys(&self.ways, phases, to, rank, phase);
+                let keys = keys(phases, to, rank, phase);
                 if !keys.is_empty() {
                     let message = self.pack_back(&keys);
                     self.send(to, Lane::Data, message)?;
@@ -179,34 +175,39 @@ impl Shuffle<'_> {
             }
             if let Some((from, keys)) = self.keys_forth(phases, phase) {
                 let bytes = self.receive(from, Lane::Data).await?;
-                self.gave_up |= unpack(bytes, &keys, &mut self.packets)? == GAVE_UP;
+                self.take_packets(bytes, &keys)?;
             }
             self.statistics.add_phase(phase, began.elapsed());
         }
-        for ((_, class), packet) in std::mem::take(&mut self.packets) {
-            let positions = self.own_positions(class, round);
-            let len = wide(packet.bytes().len());
-            if len > positions.end - positions.start {
-                return Err(malformed());
-            }
-            if self.job.refused.is_none() && len > 0 {
-                let there = positions.start..positions.start + len;
-                self.job.buffer.unpack(&there, packet.bytes());
+        let mut packets = std::mem::take(&mut self.mail().packets);
+        for domain in self.shuffled.domains() {
+            let positions = self.own_positions(domain.aggregator, round);
+            if !positions.is_empty() && self.shuffled.holder(rank, domain) != rank {
+                let packet = packets.remove(&(rank, domain.aggregator)).unwrap_or_default();
+                let parcel = Parcel { access: &self.job.prepared.own, positions };
+                self.unpack_own(&parcel, packet.bytes())?;
             }
         }
         Ok(())
     }
 
+    /// Takes a message apart.
+    fn take_packets(&mut self, bytes: Vec<u8>, keys: &[Key]) -> Result<()> {
+        let mail = self.mail();
+        mail.gave_up |= unpack(bytes, keys, &mut mail.packets)? == GAVE_UP;
+        Ok(())
+    }
+
     fn pack_back(&mut self, keys: &[Key]) -> Vec<u8> {
         let packets: Vec<Packet> =
-            keys.iter().map(|key| self.packets.remove(key).unwrap_or_default()).collect();
+            keys.iter().map(|key| self.mail().packets.remove(key).unwrap_or_default()).collect();
         let total: usize = packets.iter().map(|packet| packet.bytes().len()).sum();
         let mut message = Vec::with_capacity(total + keys.len() * LEN_BYTES + 1);
         for packet in &packets {
             message.extend(wide(packet.bytes().len()).to_le_bytes());
         }
         packets.iter().for_each(|packet| message.extend_from_slice(packet.bytes()));
-        message.push(if self.gave_up { GAVE_UP } else { GOES_ON });
+        message.push(if self.mail().gave_up { GAVE_UP } else { GOES_ON });
         message
     }
 }

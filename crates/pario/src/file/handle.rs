@@ -20,9 +20,10 @@ use crate::comm::{Communicator, Watched};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::agree::{agree_on, enter};
+use crate::exchange::{SLOTS_MAX, WINDOWS_MAX};
 use crate::hints::{Environment, HintReport, HintSet, Hints, Statistics};
 use crate::number::wide;
-use crate::plan::{FileFacts, Memory};
+use crate::plan::FileFacts;
 use crate::statistics::{CallStatistics, FileStatistics, Summary};
 use crate::storage::{self, Deletion, Driver, OpenMode, Storage};
 use crate::view::{CompiledView, Representation, View};
@@ -716,14 +717,6 @@ async fn gather_facts(
     mode: AccessMode,
 ) -> Result<(FileFacts, Reported)> {
     let capabilities = opened.storage.capabilities();
-    let all = |reaches: &dyn Fn(u32) -> bool| (0..communicator.size()).all(reaches);
-    let processes = communicator.process_memory();
-    let memory = match processes {
-        _ if all(&|rank| communicator.shares_memory(rank)) => Memory::Shared,
-        Some(processes) if all(&|rank| processes.reaches(rank)) => Memory::Processes,
-        _ => Memory::Apart,
-    };
-    let common = communicator.common_memory().filter(|memory| all(&|rank| memory.reaches(rank)));
     let nodes: Vec<u32> = (0..communicator.size()).map(|rank| communicator.node(rank)).collect();
     let mut reported = Reported {
         visible: Visible::of(&nodes, capabilities.file_system),
@@ -731,13 +724,11 @@ async fn gather_facts(
     };
     let mut writer = Writer::default();
     for fact in [
-        common.map_or(0, |memory| wide(memory.window_bytes())),
+        communicator.region().map_or(0, |region| wide(region.len())),
         capabilities.block_bytes,
         u64::from(capabilities.in_memory),
         u64::from(capabilities.range_locks),
         u64::from(opened.readable),
-        u64::from(memory == Memory::Shared),
-        u64::from(memory >= Memory::Processes),
         reported.visible.level(),
     ] {
         writer.unsigned(fact);
@@ -745,8 +736,9 @@ async fn gather_facts(
     let node_count = nodes.iter().max().map_or(0, |last| last + 1);
     let mut facts = FileFacts {
         nodes,
-        memory: Memory::Shared,
-        common_bytes: u64::MAX,
+        shared_bytes: u64::MAX,
+        slots_max: wide(SLOTS_MAX),
+        windows_max: WINDOWS_MAX,
         cores: (0..node_count).map(|node| communicator.cores(node)).collect(),
         block_bytes: 1,
         in_memory: true,
@@ -756,17 +748,11 @@ async fn gather_facts(
     };
     for wire in all_gather(communicator, 0, writer.bytes).await? {
         let mut reader = Reader::new(&wire);
-        facts.common_bytes = facts.common_bytes.min(reader.unsigned()?);
+        facts.shared_bytes = facts.shared_bytes.min(reader.unsigned()?);
         facts.block_bytes = facts.block_bytes.max(reader.unsigned()?);
         facts.in_memory &= reader.unsigned()? != 0;
         facts.range_locks &= reader.unsigned()? != 0;
         facts.readable &= reader.unsigned()? != 0;
-        let memory = match (reader.unsigned()? != 0, reader.unsigned()? != 0) {
-            (true, _) => Memory::Shared,
-            (false, true) => Memory::Processes,
-            (false, false) => Memory::Apart,
-        };
-        facts.memory = facts.memory.min(memory);
         reported.visible = reported.visible.min(Visible::of_level(reader.unsigned()?));
     }
     Ok((facts, reported))

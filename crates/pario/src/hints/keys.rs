@@ -182,7 +182,7 @@ static USED: [(&str, Field); 19] = [
         "pario_long_piece_bytes",
         Field::BytesOrUnset(|hints| &mut hints.long_piece_bytes, LONG_PIECE_BYTES),
     ),
-    ("pario_common_windows", Field::Choice(|hints| &mut hints.common_windows)),
+    ("pario_shared_windows", Field::Choice(|hints| &mut hints.shared_windows)),
     (
         "pario_collective_wait_s",
         Field::Seconds(|hints| &mut hints.collective_wait_s, COLLECTIVE_WAIT_S),
@@ -282,7 +282,7 @@ mod tests {
             ("pario_phases", "5"),
             ("pario_sieve_hole_bytes", "77"),
             ("pario_long_piece_bytes", "78"),
-            ("pario_common_windows", "disable"),
+            ("pario_shared_windows", "disable"),
             ("pario_collective_wait_s", "9"),
             ("pario_statistics", "true"),
         ];
@@ -332,8 +332,8 @@ mod tests {
         ("pario_strategy", "strategy", "plan/choose.rs"),
         ("pario_phases", "phases", "plan/phased.rs"),
         ("pario_sieve_hole_bytes", "sieve_hole_bytes", "plan/choose.rs"),
-        ("pario_long_piece_bytes", "long_piece_bytes", "plan/two_phase.rs"),
-        ("pario_common_windows", "common_windows", "plan/two_phase.rs"),
+        ("pario_long_piece_bytes", "long_piece_bytes", "plan/choose.rs"),
+        ("pario_shared_windows", "shared_windows", "plan/two_phase.rs"),
         ("pario_collective_wait_s", "collective_wait_s", "file/handle.rs"),
         ("pario_statistics", "statistics", "file/handle.rs"),
     ];

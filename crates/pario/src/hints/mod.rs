@@ -79,13 +79,12 @@ pub struct Hints {
     pub phases: Option<u32>,
     /// Larger holes are not sieved (`pario_sieve_hole_bytes`).
     pub sieve_hole_bytes: u64,
-    /// Pieces of this mean length and more get to or from the memory of other ranks of a node with
-    /// one copy less, where that is possible (`pario_long_piece_bytes`); chosen by pario unless
-    /// set.
+    /// Where the pieces of a collective have this mean length or more, each rank reads or writes
+    /// its own, without windows (`pario_long_piece_bytes`); chosen by pario unless set.
     pub long_piece_bytes: Option<u64>,
-    /// Whether processes of a node place and take their bytes by themselves, in windows that they
-    /// have in common (`pario_common_windows`).
-    pub common_windows: Switch,
+    /// Whether ranks of one node copy their own bytes to or from windows in shared memory, where
+    /// that is possible, or send them to the aggregators (`pario_shared_windows`).
+    pub shared_windows: Switch,
     /// After this many seconds a waiting rank logs which rank it waits for
     /// (`pario_collective_wait_s`).
     pub collective_wait_s: u64,
@@ -112,7 +111,7 @@ impl Default for Hints {
             phases: None,
             sieve_hole_bytes: 4096,
             long_piece_bytes: None,
-            common_windows: Switch::Automatic,
+            shared_windows: Switch::Automatic,
             collective_wait_s: 60,
             statistics: Statistics::Off,
         }

@@ -8,19 +8,11 @@
 //! * On its own, a rank uses `direct` for contiguous requests and large pieces, `sieve` where
 //!   holes are small enough that moving them costs less than a storage call each, else `list`.
 
-use super::{Direction, Memory, Planning, Summary, two_phase};
+use super::constants::{
+    LARGE_PIECE_BYTES, LARGE_PIECE_BYTES_IN_MEMORY, LARGE_WRITTEN_PIECE_BYTES, ROUNDS_MAX, SPARSE,
+};
+use super::{Direction, Planning, Summary, two_phase};
 use crate::hints::{Strategy, Switch};
-
-/// Pieces of this size reach the speed of contiguous storage accesses by themselves.
-const LARGE_PIECE_BYTES: u64 = 64 << 10;
-/// On one node, where windows are assembled from memory, writers of one file are in each other's
-/// way for longer.
-const LARGE_WRITTEN_PIECE_BYTES: u64 = 1 << 20;
-/// The same for files in memory, read by processes: some pages at a time are faster than a window,
-/// from which the bytes are copied once more. Devices are left to the few that read long pieces.
-const LARGE_PIECE_BYTES_IN_MEMORY: u64 = 16 << 10;
-/// With fewer bytes than one in so many, whole windows are not worth moving.
-const SPARSE: u64 = 16;
 
 /// The strategy, and why.
 pub(super) fn choose(planning: &Planning<'_>) -> (Strategy, &'static str) {
@@ -85,13 +77,12 @@ fn collective(planning: &Planning<'_>) -> (Strategy, &'static str) {
 /// From which mean size on the pieces of a collective are large.
 fn large_piece_bytes(planning: &Planning<'_>) -> u64 {
     let file = planning.file;
-    let common = file.common_bytes > 0;
-    let one_node = common || file.memory != Memory::Apart;
+    if let Some(bytes) = planning.hints.long_piece_bytes {
+        return bytes;
+    }
     match planning.direction {
-        Direction::Read if file.in_memory && (common || file.memory == Memory::Processes) => {
-            LARGE_PIECE_BYTES_IN_MEMORY
-        }
-        Direction::Write if one_node => LARGE_WRITTEN_PIECE_BYTES,
+        Direction::Read if file.in_memory && file.shared_bytes > 0 => LARGE_PIECE_BYTES_IN_MEMORY,
+        Direction::Write if file.shared_bytes > 0 => LARGE_WRITTEN_PIECE_BYTES,
         _ => LARGE_PIECE_BYTES,
     }
 }
@@ -164,7 +155,7 @@ fn too_many_rounds(planning: &Planning<'_>) -> bool {
         Strategy::Gather => two_phase::gather(planning),
         _ => two_phase::two_phase(planning),
     };
-    shuffled.rounds() > two_phase::ROUNDS_MAX
+    shuffled.rounds() > ROUNDS_MAX
 }
 
 #[cfg(test)]
@@ -187,10 +178,7 @@ mod tests {
 
     fn chosen(requests: &[Summary], collective: bool, hints: &Hints) -> Strategy {
         let file = FileFacts::of_threads(if collective { requests.len() } else { 4 });
-        let (direction, atomic, undisturbed) = (Direction::Write, false, collective);
-        let planning =
-            Planning { direction, requests, collective, atomic, undisturbed, hints, file: &file };
-        choose(&planning).0
+        choose(&Planning::of(Direction::Write, requests, collective, hints, &file)).0
     }
 
     #[test]
@@ -205,21 +193,18 @@ mod tests {
     }
 
     #[test]
-    fn long_pieces_are_read_straight_by_processes_where_no_device_is() {
+    fn long_pieces_are_read_without_windows_where_no_device_is() {
         let hints = Hints::default();
-        let chosen = |piece: u64, memory: Memory, in_memory: bool| {
+        let chosen = |piece: u64, shared_bytes: u64, in_memory: bool| {
             let requests = &cyclic(16, piece, 100, 0)[..];
-            let file = &FileFacts { memory, in_memory, ..FileFacts::of_threads(16) };
-            let (collective, atomic, undisturbed) = (true, false, true);
-            let (direction, hints) = (Direction::Read, &hints);
-            choose(&Planning { direction, requests, collective, atomic, undisturbed, hints, file })
-                .0
+            let file = &FileFacts { shared_bytes, in_memory, ..FileFacts::of_threads(16) };
+            choose(&Planning::of(Direction::Read, requests, true, &hints, file)).0
         };
-        assert_eq!(chosen(16383, Memory::Processes, true), Strategy::TwoPhase);
-        assert_eq!(chosen(16384, Memory::Processes, true), Strategy::List);
-        assert_eq!(chosen(16384, Memory::Processes, false), Strategy::TwoPhase);
-        assert_eq!(chosen(16384, Memory::Shared, true), Strategy::TwoPhase);
-        assert_eq!(chosen(64 << 10, Memory::Apart, false), Strategy::Direct);
+        assert_eq!(chosen(16383, 1 << 20, true), Strategy::TwoPhase);
+        assert_eq!(chosen(16384, 1 << 20, true), Strategy::List);
+        assert_eq!(chosen(16384, 1 << 20, false), Strategy::TwoPhase);
+        assert_eq!(chosen(16384, 0, true), Strategy::TwoPhase);
+        assert_eq!(chosen(64 << 10, 0, false), Strategy::Direct);
     }
 
     #[test]
@@ -239,16 +224,7 @@ mod tests {
         let hints = Hints::default();
         let requests = [cyclic(1, 64, 100, 64).remove(0)];
         let chosen = |file: &FileFacts, hints: &Hints| {
-            choose(&Planning {
-                direction: Direction::Write,
-                requests: &requests,
-                collective: false,
-                atomic: false,
-                undisturbed: false,
-                hints,
-                file,
-            })
-            .0
+            choose(&Planning::of(Direction::Write, &requests, false, hints, file)).0
         };
         let unique = FileFacts { unique_open: true, ..FileFacts::of_threads(1) };
         assert_eq!(chosen(&FileFacts::of_threads(1), &hints), Strategy::List);

@@ -103,16 +103,7 @@ mod tests {
     fn lock_of_a_write(hints: &Hints) -> LockRule {
         let file = FileFacts::of_threads(2);
         let requests = [Summary { reach: 0..100, len: 10, piece_bytes: 1, sorted: true }];
-        let direction = Direction::Write;
-        let planning = Planning {
-            direction,
-            requests: &requests,
-            collective: false,
-            atomic: false,
-            undisturbed: false,
-            hints,
-            file: &file,
-        };
+        let planning = Planning::of(Direction::Write, &requests, false, hints, &file);
         lock_rule(Strategy::Sieve, &planning)
     }
 

@@ -6,6 +6,7 @@
 //!
 //! | file | strategies |
 //! | --- | --- |
+//! | `constants` | the numbers that plans depend on |
 //! | `choose` | which strategy serves a request; the rule behind `auto` |
 //! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
 //! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
@@ -18,12 +19,11 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::comm::collective::{index, rank_of};
-use crate::comm::is_oversubscribed;
 use crate::hints::{Hints, Strategy, Switch};
 
 pub(crate) mod butterfly;
 mod choose;
+mod constants;
 pub(crate) mod independent;
 pub(crate) mod inspector;
 mod phased;
@@ -53,27 +53,16 @@ pub(crate) struct Summary {
     pub(crate) sorted: bool,
 }
 
-/// How far the ranks of a file can use each other's memory; the least of two ranks' counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub(crate) enum Memory {
-    /// Not all of them can.
-    Apart,
-    /// They are processes of one node.
-    Processes,
-    /// They share one address space.
-    Shared,
-}
-
 /// What the planner must know of an open file; the same on every rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileFacts {
     /// Node of every rank.
     pub(crate) nodes: Vec<u32>,
-    /// How far ranks can use each other's memory.
-    pub(crate) memory: Memory,
-    /// Bytes for windows in memory that all ranks have in common; none if there is no such memory.
-    pub(crate) common_bytes: u64,
+    /// Bytes for windows in memory that all ranks share; none if there is no such memory.
+    pub(crate) shared_bytes: u64,
+    /// Windows there at a time, and in all, at most.
+    pub(crate) slots_max: u64,
+    pub(crate) windows_max: u32,
     /// Cores of every node.
     pub(crate) cores: Vec<u32>,
     /// Multiples of this are where storage accesses best begin and end.
@@ -97,11 +86,6 @@ impl FileFacts {
         }
         members.into_iter().zip(self.cores.iter().copied())
     }
-
-    /// Whether a node is oversubscribed.
-    pub(crate) fn is_oversubscribed(&self) -> bool {
-        self.members().any(|(ranks, cores)| is_oversubscribed(ranks.len(), cores))
-    }
 }
 
 #[cfg(test)]
@@ -110,8 +94,9 @@ impl FileFacts {
     fn of_threads(ranks: usize) -> FileFacts {
         FileFacts {
             nodes: vec![0; ranks],
-            memory: Memory::Shared,
-            common_bytes: 0,
+            shared_bytes: 16 << 20,
+            slots_max: 64,
+            windows_max: u32::MAX,
             cores: vec![2],
             block_bytes: 4096,
             in_memory: true,
@@ -133,8 +118,36 @@ pub(crate) struct Planning<'a> {
     /// Whether no rank makes other calls on the file meanwhile: so it is in a blocking
     /// collective, which no rank leaves before all have entered it and are done.
     pub(crate) undisturbed: bool,
+    /// Whether every rank knows every piece of all requests.
+    pub(crate) all_known: bool,
+    /// Whether two requests may name the same byte.
+    pub(crate) overlaps: bool,
     pub(crate) hints: &'a Hints,
     pub(crate) file: &'a FileFacts,
+}
+
+#[cfg(test)]
+impl<'a> Planning<'a> {
+    /// Requests that all ranks know and that do not overlap; those of a collective are undisturbed.
+    fn of(
+        direction: Direction,
+        requests: &'a [Summary],
+        collective: bool,
+        hints: &'a Hints,
+        file: &'a FileFacts,
+    ) -> Planning<'a> {
+        Planning {
+            direction,
+            requests,
+            collective,
+            atomic: false,
+            undisturbed: collective,
+            all_known: true,
+            overlaps: false,
+            hints,
+            file,
+        }
+    }
 }
 
 /// How a request is carried out.
@@ -206,13 +219,24 @@ impl Plan {
         }
     }
 
-    /// Number of ranks that touch storage for others.
-    pub(crate) fn aggregators(&self) -> usize {
+    /// Number of ranks, of all, that may touch storage for others.
+    pub(crate) fn aggregators(&self, ranks: u32) -> usize {
         match &self.steps {
             Steps::Independent(_) => 0,
+            Steps::Shuffled(shuffled) if shuffled.all_serve() => index(ranks),
             Steps::Shuffled(shuffled) => shuffled.domains().len(),
         }
     }
+}
+
+/// Index of a rank in lists that have one entry for each rank.
+fn index(rank: u32) -> usize {
+    crate::number::narrow(u64::from(rank))
+}
+
+/// Rank of an index in such lists.
+fn rank_of(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
 }
 
 impl fmt::Display for Plan {

@@ -16,7 +16,7 @@
 
 use super::Planning;
 use super::butterfly::Butterfly;
-use super::two_phase::{Holes, Route, Shuffled};
+use super::two_phase::{self, Holes, Shuffled};
 
 /// The phases of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ fn shuffled(planning: &Planning<'_>, wanted: Option<u32>) -> Shuffled {
     let ranks = u32::try_from(planning.file.nodes.len()).unwrap_or(u32::MAX);
     let phases = Phases::new(ranks, wanted);
     let classes = phases.butterfly.classes(phases.count);
-    let mut shuffled = Shuffled::new(planning, &classes, Route::Phases(phases));
+    let mut shuffled = two_phase::through(planning, &classes, phases);
     if !phases.is_complete() {
         // Several ranks write to one window.
         shuffled.set_holes(Holes::Skipped);

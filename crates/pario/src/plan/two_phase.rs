@@ -14,42 +14,14 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{Direction, FileFacts, Memory, Phases, Planning};
-use crate::comm::board::{SLOTS_MAX, WINDOWS_MAX};
-use crate::comm::collective::{index, rank_of};
+use super::constants::{
+    CACHE_LINE_BYTES, CACHED_WINDOW_BYTES, MANY_PER_CORE, MESSAGE_BYTES, PACKED_PARTS,
+    READ_SLOTS_MIN, RELAYED_WINDOW_BYTES, ROUNDS_MAX, SHARED_WINDOW_BYTES, SHARED_WINDOW_BYTES_MIN,
+    SLOTS_PER_CORE, WRITE_SLOTS_MIN,
+};
+use super::{Direction, FileFacts, Phases, Planning, index, rank_of};
 use crate::hints::{Hints, Strategy, Switch};
 use crate::number::wide;
-
-/// More rounds than these are not planned.
-pub(super) const ROUNDS_MAX: u64 = 1 << 20;
-/// Window where no messages are sent: small enough to stay in the cache of a core while it is
-/// assembled and stored.
-const CACHED_WINDOW_BYTES: u64 = 1 << 20;
-/// Window where bytes of other processes come by way of a buffer as long: both stay in that cache.
-const PROCESS_WINDOW_BYTES: u64 = 512 << 10;
-/// Pieces of so many bytes are read straight to the memory of threads as fast as through a window.
-const STRAIGHT_PIECE_BYTES: u64 = 4096;
-/// Pieces of so many bytes are copied by the system to or from another process as fast as by way of
-/// that buffer.
-const REMOTE_PIECE_BYTES: u64 = 1024;
-/// Bytes of a message, if all ranks have as many in each window. MPI libraries send longer ones
-/// only when the receiver is ready for them: 4 ranks on 4 nodes with links of 1 Gb/s wrote 100 MiB
-/// in 437 ms with windows of 16 MiB and in 164 ms with these; the limit of the links is 157 ms.
-const MESSAGE_BYTES: u64 = 32 << 10;
-const CACHE_LINE_BYTES: u64 = 64;
-/// In how many parts a common window is packed: each stays in the cache of a core.
-const PACKED_PARTS: u64 = 4;
-/// A common window: a rank copies so much at a time that waiting for others costs less.
-const COMMON_WINDOW_BYTES: u64 = 1 << 20;
-/// Common windows that are read at a time: all stay in the cache that cores have in common. What is
-/// written goes past the cache, and with more windows ([`SLOTS_MAX`]) ranks wait less. (16
-/// processes on 2 cores, 100 MiB in pieces of 512 bytes, times Block I/O: with 16 windows reads
-/// 1.75 instead of 1.58, writes 1.30 instead of 1.43.)
-const READ_SLOTS_MAX: u64 = 8;
-/// Ranks for each core of a node on which most of them sleep at any time.
-const MANY_PER_CORE: usize = 4;
-/// Window where every rank has one and bytes are copied in each phase: as above.
-const RELAYED_WINDOW_BYTES: u64 = 512 << 10;
 
 /// The part of the file that one aggregator owns, or the ranks of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,25 +39,57 @@ pub(crate) struct Shuffled {
     holes: Holes,
     /// Whether others may rewrite bytes meanwhile, so that plain writes need protection too.
     careful: bool,
-    route: Route,
-    long_piece_bytes: u64,
-    /// How many windows in common memory there are at a time, in which ranks may place and take
-    /// their bytes by themselves; none, if they must not.
-    slots: u64,
-    /// Whether a rank's bytes lie one after the other there.
-    packed: bool,
-    servers: Servers,
-    /// Cores of all nodes.
-    processors: u32,
-    oversubscribed: bool,
+    placement: Placement,
 }
 
-/// Who fetches and stores windows in common memory.
+/// Where windows are, and how bytes get there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// In memory of the aggregator that serves them; bytes come and go in messages.
+    Own(Route),
+    /// In memory that all ranks share; each rank copies its own bytes.
+    Shared(SharedWindows),
+}
+
+/// Windows in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SharedWindows {
+    /// How many there are at a time.
+    pub(crate) slots: u64,
+    /// Whether the bytes of a rank lie one after the other there; otherwise they are where they are
+    /// in the file.
+    pub(crate) packed: bool,
+    /// Bytes of the parts in which a packed window is assembled and stored.
+    pub(crate) part_bytes: u64,
+    pub(crate) service: Service,
+    /// Cores of the node.
+    pub(crate) cores: u32,
+}
+
+impl SharedWindows {
+    /// The parts of a window.
+    pub(crate) fn parts(&self, window: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+        let bytes = self.part_bytes;
+        let (first, last) = (window.start / bytes, window.end / bytes);
+        let bound = move |part: u64| (part * bytes).clamp(window.start, window.end);
+        (first..=last).map(move |part| bound(part)..bound(part + 1)).filter(|part| !part.is_empty())
+    }
+}
+
+/// Which ranks fetch and store shared windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// A rank that has nothing to copy takes the next window.
+    SelfScheduled(Servers),
+    /// Each aggregator serves its domain.
+    Fixed,
+}
+
+/// Which ranks take windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Servers {
-    /// Whoever has nothing else to do.
-    Anybody,
-    /// The aggregators, each those of its domain.
+    All,
+    /// Those that hints name.
     Aggregators,
 }
 
@@ -130,73 +134,68 @@ impl Holes {
 }
 
 pub(super) fn two_phase(planning: &Planning<'_>) -> Shuffled {
-    Shuffled::new(planning, &aggregators(planning), Route::Direct)
+    direct(planning, &chosen(planning.hints, planning.file))
 }
 
 pub(super) fn gather(planning: &Planning<'_>) -> Shuffled {
-    Shuffled::new(planning, &[0], Route::Direct)
+    direct(planning, &[0])
+}
+
+/// Windows in shared memory where that is possible, otherwise in that of the aggregators.
+fn direct(planning: &Planning<'_>, aggregators: &[u32]) -> Shuffled {
+    let own = |align: u64| {
+        let messages = MESSAGE_BYTES.saturating_mul(wide(planning.requests.len()));
+        let messages = messages.checked_next_multiple_of(align).unwrap_or(u64::MAX);
+        let bytes = if planning.requests.len() == 1 { CACHED_WINDOW_BYTES } else { messages };
+        (bytes, Placement::Own(Route::Direct))
+    };
+    let shared = shared_windows(planning, aggregators.len());
+    let found = shared.map(|(bytes, shared)| {
+        Shuffled::new(planning, aggregators, (bytes, Placement::Shared(shared)))
+    });
+    let fits = |shuffled: &Shuffled| {
+        shuffled.rounds <= ROUNDS_MAX && shuffled.window_count() < planning.file.windows_max
+    };
+    found
+        .filter(fits)
+        .unwrap_or_else(|| Shuffled::new(planning, aggregators, own(alignment(planning))))
+}
+
+/// Through phases, a domain for each class of ranks.
+pub(super) fn through(planning: &Planning<'_>, classes: &[u32], phases: Phases) -> Shuffled {
+    let placement = Placement::Own(Route::Phases(phases));
+    Shuffled::new(planning, classes, (RELAYED_WINDOW_BYTES, placement))
+}
+
+/// Multiples of this are where domains best begin and end.
+fn alignment(planning: &Planning<'_>) -> u64 {
+    planning.hints.stripe_bytes.unwrap_or(planning.file.block_bytes).max(1)
 }
 
 impl Shuffled {
-    pub(super) fn new(planning: &Planning<'_>, aggregators: &[u32], route: Route) -> Shuffled {
+    /// Windows of about this number of bytes, but of no more than the collective buffer.
+    fn new(
+        planning: &Planning<'_>,
+        aggregators: &[u32],
+        (window_bytes, placement): (u64, Placement),
+    ) -> Shuffled {
         let busy = || planning.requests.iter().filter(|request| request.len > 0);
         let start = busy().map(|request| request.reach.start).min().unwrap_or(0);
         let end = busy().map(|request| request.reach.end).max().unwrap_or(0);
-        let align = planning.hints.stripe_bytes.unwrap_or(planning.file.block_bytes).max(1);
-        let domains = divide(start..end, aggregators, align, planning.hints.domain_min_bytes);
+        let (align, least) = (alignment(planning), planning.hints.domain_min_bytes);
+        let domains = divide(start..end, aggregators, align, least);
         let buffer = planning.hints.collective_buffer_bytes;
-        let common = route == Route::Direct && uses_common_windows(planning);
-        let window_bytes = match route {
-            Route::Phases(_) => buffer.min(RELAYED_WINDOW_BYTES),
-            Route::Direct if common => {
-                buffer.min(planning.file.common_bytes).min(COMMON_WINDOW_BYTES)
-            }
-            Route::Direct => match planning.file.memory {
-                Memory::Shared => buffer.min(CACHED_WINDOW_BYTES),
-                Memory::Processes => buffer.min(PROCESS_WINDOW_BYTES),
-                Memory::Apart => {
-                    let messages = MESSAGE_BYTES.saturating_mul(wide(planning.requests.len()));
-                    messages.checked_next_multiple_of(align).map_or(buffer, |all| buffer.min(all))
-                }
-            },
-        };
-        let holes = Holes::new(planning);
-        let careful = planning.others_write() && planning.somebody_rewrites();
-        let long_piece_bytes = planning.hints.long_piece_bytes.unwrap_or({
-            match planning.file.memory {
-                Memory::Shared => STRAIGHT_PIECE_BYTES,
-                Memory::Processes | Memory::Apart => REMOTE_PIECE_BYTES,
-            }
-        });
         let mut shuffled = Shuffled {
             domains,
-            window_bytes,
+            window_bytes: buffer.min(window_bytes).max(1),
             rounds: 0,
-            holes,
-            careful,
-            route,
-            long_piece_bytes,
-            slots: match common {
-                true => {
-                    // Two collective buffers for each aggregator, as elsewhere at most.
-                    let promised = buffer.saturating_mul(2 * wide(aggregators.len()));
-                    let most = match planning.direction {
-                        Direction::Read => READ_SLOTS_MAX,
-                        Direction::Write => wide(SLOTS_MAX),
-                    };
-                    most.min(planning.file.common_bytes.min(promised) / window_bytes)
-                }
-                false => 0,
-            },
-            packed: packs_common(planning),
-            servers: servers(planning.hints),
-            processors: planning.file.cores.iter().copied().fold(0, u32::saturating_add),
-            oversubscribed: planning.file.is_oversubscribed(),
+            holes: Holes::new(planning),
+            careful: planning.others_write() && planning.somebody_rewrites(),
+            placement,
         };
         shuffled.count_rounds();
-        let too_many = shuffled.slots > 0 && shuffled.windows_in_all() >= WINDOWS_MAX;
-        if shuffled.rounds > ROUNDS_MAX || too_many {
-            (shuffled.window_bytes, shuffled.slots) = (buffer, 0);
+        if shuffled.rounds > ROUNDS_MAX && matches!(placement, Placement::Own(_)) {
+            shuffled.window_bytes = buffer;
             shuffled.count_rounds();
         }
         shuffled
@@ -223,73 +222,66 @@ impl Shuffled {
         self.careful
     }
 
-    /// Pieces of this mean length and more need not go through the window.
-    pub(crate) fn long_piece_bytes(&self) -> u64 {
-        self.long_piece_bytes
-    }
-
-    /// How many windows in common memory there are at a time.
-    pub(crate) fn slots(&self) -> u64 {
-        self.slots
-    }
-
-    pub(crate) fn servers(&self) -> Servers {
-        self.servers
-    }
-
-    /// Cores of all nodes; of the one node where windows are in common memory.
-    pub(crate) fn processors(&self) -> u32 {
-        self.processors
-    }
-
-    /// Whether ranks are more than cores on some node.
-    pub(crate) fn is_oversubscribed(&self) -> bool {
-        self.oversubscribed
-    }
-
     /// Windows of all domains. They are numbered in turn, so that the first ones of all domains
     /// come first.
-    pub(crate) fn windows_in_all(&self) -> u32 {
+    pub(crate) fn window_count(&self) -> u32 {
         u32::try_from(self.rounds.saturating_mul(wide(self.domains.len()))).unwrap_or(u32::MAX)
     }
 
-    /// How far apart the numbers of a domain's windows are.
-    pub(crate) fn stride(&self) -> u32 {
-        rank_of(self.domains.len())
+    /// The numbers of the windows of a round.
+    pub(crate) fn windows_of(&self, round: u64) -> std::ops::Range<u32> {
+        let domains = wide(self.domains.len());
+        let number = |round: u64| u32::try_from(round.saturating_mul(domains)).unwrap_or(u32::MAX);
+        number(round)..number(round + 1)
     }
 
-    /// The domain and the round of a window.
-    pub(crate) fn numbered(&self, number: u32) -> (&Domain, u64) {
-        let (round, domain) = (number / self.stride(), number % self.stride());
-        (&self.domains[index(domain)], u64::from(round))
+    /// The domain and the part of the file of a window.
+    pub(crate) fn numbered(&self, number: u32) -> (&Domain, Range<u64>) {
+        let domains = rank_of(self.domains.len());
+        let domain = &self.domains[index(number % domains)];
+        (domain, self.window(domain, u64::from(number / domains)))
     }
 
-    /// Whether ranks' bytes lie one after the other in these windows.
-    pub(crate) fn packs_common(&self) -> bool {
-        self.packed
+    pub(crate) fn placement(&self) -> Placement {
+        self.placement
     }
 
-    /// The parts of a window that is packed in common memory.
-    pub(crate) fn parts(&self, window: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
-        let bytes = self.part_bytes();
-        let (first, last) = (window.start / bytes, window.end / bytes);
-        let bound = move |part: u64| (part * bytes).clamp(window.start, window.end);
-        (first..=last).map(move |part| bound(part)..bound(part + 1)).filter(|part| !part.is_empty())
+    /// The windows in shared memory, if they are there.
+    pub(crate) fn shared(&self) -> Option<SharedWindows> {
+        match self.placement {
+            Placement::Shared(shared) => Some(shared),
+            Placement::Own(_) => None,
+        }
     }
 
-    /// Bytes of such a part.
-    pub(crate) fn part_bytes(&self) -> u64 {
-        self.window_bytes().div_ceil(PACKED_PARTS).max(1)
+    /// Whether every rank may serve every window.
+    pub(crate) fn all_serve(&self) -> bool {
+        let all = Service::SelfScheduled(Servers::All);
+        self.shared().is_some_and(|windows| windows.service == all)
     }
 
-    pub(crate) fn route(&self) -> Route {
-        self.route
+    /// Whether a rank may serve a window of a number.
+    pub(crate) fn may_serve(&self, rank: u32, number: u32) -> bool {
+        match self.placement {
+            Placement::Shared(SharedWindows {
+                service: Service::SelfScheduled(servers), ..
+            }) => servers == Servers::All || self.domain_of(rank).is_some(),
+            _ => self.numbered(number).0.aggregator == rank,
+        }
+    }
+
+    /// The phases through which bytes go, if they do.
+    pub(crate) fn phases(&self) -> Option<Phases> {
+        match self.placement {
+            Placement::Own(route) => route.phases(),
+            Placement::Shared(_) => None,
+        }
     }
 
     /// The rank that stores a source's bytes of a domain.
     pub(crate) fn holder(&self, source: u32, domain: &Domain) -> u32 {
-        let phases = self.route.phases();
-        phases.map_or(domain.aggregator, |phases| phases.holder(source, domain.aggregator))
+        let holder = |phases: Phases| phases.holder(source, domain.aggregator);
+        self.phases().map_or(domain.aggregator, holder)
     }
 
     pub(crate) fn domains(&self) -> &[Domain] {
@@ -298,7 +290,7 @@ impl Shuffled {
 
     /// The domain that a rank owns.
     pub(crate) fn domain_of(&self, rank: u32) -> Option<&Domain> {
-        let aggregator = self.route.phases().map_or(rank, |phases| phases.class(rank));
+        let aggregator = self.phases().map_or(rank, |phases| phases.class(rank));
         self.domains.iter().find(|domain| domain.aggregator == aggregator)
     }
 
@@ -325,7 +317,34 @@ impl Shuffled {
 
 impl fmt::Display for Shuffled {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "window     {} bytes", self.window_bytes)?;
+        writeln!(formatter, "window     {} bytes", self.window_bytes())?;
+        match self.placement {
+            Placement::Own(Route::Direct) => {
+                writeln!(formatter, "placement  in the memory of its aggregator; by messages")?;
+            }
+            Placement::Own(Route::Phases(phases)) => {
+                let count = phases.count;
+                writeln!(formatter, "placement  in the memory of its aggregator; {count} phases")?;
+            }
+            Placement::Shared(SharedWindows { slots, packed, service, .. }) => {
+                let place = if packed { "packed by rank" } else { "in place" };
+                writeln!(formatter, "placement  in shared memory, {slots} at a time; {place}")?;
+                let servers = match service {
+                    Service::SelfScheduled(Servers::All) => "self-scheduled among all ranks",
+                    Service::SelfScheduled(Servers::Aggregators) => {
+                        "self-scheduled among the aggregators"
+                    }
+                    Service::Fixed => "each aggregator its domain",
+                };
+                writeln!(formatter, "service    {servers}")?;
+            }
+        }
+        let holes = match self.holes {
+            Holes::Rewritten => "are read and written back",
+            Holes::Locked => "are read and written back under a lock",
+            Holes::Skipped => "are skipped",
+        };
+        writeln!(formatter, "holes      {holes}")?;
         for Domain { aggregator, file } in &self.domains {
             writeln!(formatter, "domain     rank {aggregator}: {}..{}", file.start, file.end)?;
         }
@@ -333,44 +352,53 @@ impl fmt::Display for Shuffled {
     }
 }
 
-/// Whether windows are in memory that all ranks have in common.
-///
-/// Two calls that run at the same time would have the same windows: so only where no rank makes
-/// other calls meanwhile. Aggregators that can fetch others' bytes by themselves wait for nobody,
-/// which matters less where many ranks share a processor anyway.
-fn uses_common_windows(planning: &Planning<'_>) -> bool {
-    let file = planning.file;
-    let pays = match planning.direction {
-        Direction::Read => true,
-        Direction::Write if file.memory == Memory::Apart => true,
-        Direction::Write => has_many_per_core(file),
+/// Windows in shared memory and their size, where they can be used: no two calls have the same
+/// windows at a time, and no byte is written by two ranks.
+fn shared_windows(planning: &Planning<'_>, aggregators: usize) -> Option<(u64, SharedWindows)> {
+    let (file, hints) = (planning.file, planning.hints);
+    let overlaps = planning.direction == Direction::Write && planning.overlaps;
+    let wanted = hints.shared_windows != Switch::Disable;
+    if !wanted || file.shared_bytes == 0 || !planning.undisturbed || overlaps {
+        return None;
+    }
+    let cores = file.cores.first().copied().unwrap_or(1).max(1);
+    let least = match planning.direction {
+        Direction::Read => READ_SLOTS_MIN,
+        Direction::Write => WRITE_SLOTS_MIN,
     };
-    let wanted = match planning.hints.common_windows {
-        Switch::Automatic => pays,
-        Switch::Enable => true,
-        Switch::Disable => false,
+    let most = least.max(SLOTS_PER_CORE * u64::from(cores)).min(file.slots_max);
+    let share = (file.shared_bytes / most).max(SHARED_WINDOW_BYTES_MIN).min(file.shared_bytes);
+    let bytes = hints.collective_buffer_bytes.min(SHARED_WINDOW_BYTES).min(share).max(1);
+    // Two collective buffers for each aggregator, as elsewhere at most.
+    let promised = hints.collective_buffer_bytes.saturating_mul(2 * wide(aggregators).max(1));
+    let slots = most.min(file.shared_bytes.min(promised) / bytes).max(1);
+    let packed = is_packed(planning);
+    let part_bytes = match file.in_memory {
+        true => (bytes / PACKED_PARTS).max(1).next_multiple_of(alignment(planning)).min(bytes),
+        false => bytes,
     };
-    wanted && file.common_bytes > 0 && planning.undisturbed
+    // Ranks that do not know all pieces cannot store them, nor pack them.
+    let is_known = planning.all_known || planning.direction == Direction::Read && !packed;
+    let service = match is_known {
+        true => Service::SelfScheduled(servers(hints)),
+        false => Service::Fixed,
+    };
+    Some((bytes, SharedWindows { slots, packed, part_bytes, service, cores }))
 }
 
-/// Whether several ranks have pieces in one cache line.
-fn has_short_pieces(planning: &Planning<'_>) -> bool {
-    super::choose::total(planning.requests).piece_bytes < CACHE_LINE_BYTES
+/// Whether ranks' bytes lie one after the other in shared windows: ranks that write short pieces in
+/// turn would take cache lines from each other, and many that read them all load every line.
+fn is_packed(planning: &Planning<'_>) -> bool {
+    let short = super::choose::total(planning.requests).piece_bytes < CACHE_LINE_BYTES;
+    short && (planning.direction == Direction::Write || has_many_per_core(planning.file))
 }
 
-/// Whether ranks' bytes lie one after the other in common windows: ranks that write short pieces in
-/// turn would fight for the same cache lines, and many that read them all load every line.
-fn packs_common(planning: &Planning<'_>) -> bool {
-    let writes = planning.direction == Direction::Write;
-    has_short_pieces(planning) && (writes || has_many_per_core(planning.file))
-}
-
-/// Who fetches and stores common windows: whoever can, unless hints say who may.
+/// Which ranks serve windows: all, unless hints name them.
 fn servers(hints: &Hints) -> Servers {
-    let told = hints.aggregators.is_some() || hints.aggregators_per_node.is_some();
-    match told || hints.strategy == Strategy::Gather {
+    let named = hints.aggregators.is_some() || hints.aggregators_per_node.is_some();
+    match named || hints.strategy == Strategy::Gather {
         true => Servers::Aggregators,
-        false => Servers::Anybody,
+        false => Servers::All,
     }
 }
 
@@ -397,24 +425,20 @@ fn divide(file: Range<u64>, aggregators: &[u32], align: u64, min_bytes: u64) -> 
     domains
 }
 
-/// The ranks that touch storage: as many as the hints say, spread over the nodes; by default one
-/// for each core of their node.
-fn aggregators(planning: &Planning<'_>) -> Vec<u32> {
-    chosen(planning.hints, planning.file)
-}
-
 /// All ranks that collective calls may let touch storage for others.
 pub(crate) fn may_serve(hints: &Hints, file: &FileFacts) -> Vec<u32> {
     let all = || (0..rank_of(file.nodes.len())).collect();
-    let common = file.common_bytes > 0 && hints.common_windows != Switch::Disable;
+    let shared = file.shared_bytes > 0 && hints.shared_windows != Switch::Disable;
     match hints.strategy {
         Strategy::Gather => vec![0],
         Strategy::MultiPhase | Strategy::InspectorExecutor => all(),
-        _ if common && servers(hints) == Servers::Anybody => all(),
+        _ if shared && servers(hints) == Servers::All => all(),
         _ => chosen(hints, file),
     }
 }
 
+/// The ranks that touch storage: as many as the hints say, spread over the nodes; by default one
+/// for each core of their node.
 fn chosen(hints: &Hints, file: &FileFacts) -> Vec<u32> {
     let ranks = file.nodes.len();
     let per_node = |cores: u32| match (hints.aggregators_per_node, hints.aggregators) {
@@ -448,77 +472,106 @@ mod tests {
     }
 
     fn plan_on((nodes, cores): (Vec<u32>, Vec<u32>), reach: Range<u64>, hints: &Hints) -> Shuffled {
-        let memory = Memory::Apart;
-        let file = FileFacts { nodes, cores, memory, ..FileFacts::of_threads(0) };
+        let file = FileFacts { nodes, cores, shared_bytes: 0, ..FileFacts::of_threads(0) };
         let len = reach.end - reach.start;
-        let requests = [Summary { reach, len, piece_bytes: 4, sorted: true }];
-        two_phase(&Planning {
-            direction: Direction::Write,
-            requests: &requests,
-            collective: true,
-            atomic: false,
-            undisturbed: true,
-            hints,
-            file: &file,
-        })
+        // Two ranks, so that there are messages.
+        let request = Summary { reach, len, piece_bytes: 4, sorted: true };
+        let requests = [request.clone(), request];
+        two_phase(&Planning::of(Direction::Write, &requests, true, hints, &file))
+    }
+
+    fn shared(
+        direction: Direction,
+        piece_bytes: u64,
+        (ranks, cores, shared_bytes): (usize, u32, u64),
+        hints: &Hints,
+    ) -> Shuffled {
+        let file = FileFacts { shared_bytes, cores: vec![cores], ..FileFacts::of_threads(ranks) };
+        let requests = [Summary { reach: 0..1 << 30, len: 1 << 30, piece_bytes, sorted: true }];
+        two_phase(&Planning::of(direction, &requests, true, hints, &file))
     }
 
     #[test]
-    fn windows_are_common_where_that_pays() {
-        let chosen = |direction, piece_bytes, memory, (ranks, common_bytes)| {
-            let threads = FileFacts::of_threads(ranks);
-            let file = &FileFacts { memory, common_bytes, ..threads };
-            let requests = &[Summary { reach: 0..4096, len: 4096, piece_bytes, sorted: true }];
-            let (collective, atomic, undisturbed) = (true, false, true);
-            let hints = &Hints::default();
-            let planning =
-                Planning { direction, requests, collective, atomic, undisturbed, hints, file };
-            let shuffled = two_phase(&planning);
-            (shuffled.slots(), shuffled.packs_common())
-        };
+    fn windows_are_shared_where_memory_is() {
         use Direction::{Read, Write};
-        use Memory::{Apart, Processes};
-        // Common windows at a time, and whether bytes are packed there.
-        for (direction, piece_bytes, memory, facts, expected) in [
-            (Read, 4, Processes, (4, 8 << 20), (8, false)),
-            (Read, 4, Processes, (8, 8 << 20), (8, true)),
-            (Read, 64, Processes, (8, 8 << 20), (8, false)),
-            (Read, 64, Processes, (8, 32 << 20), (8, false)),
-            (Read, 64, Processes, (8, 5 << 20), (5, false)),
-            (Read, 64, Processes, (8, 4096), (1, false)),
-            (Read, 64, Apart, (4, 8 << 20), (8, false)),
-            (Read, 64, Processes, (8, 0), (0, false)),
-            (Write, 64, Processes, (4, 8 << 20), (0, false)),
-            (Write, 64, Processes, (8, 8 << 20), (8, false)),
-            (Write, 64, Processes, (8, 32 << 20), (16, false)),
-            (Write, 63, Processes, (4, 8 << 20), (0, true)),
-            (Write, 63, Processes, (8, 8 << 20), (8, true)),
-            (Write, 64, Apart, (4, 8 << 20), (8, false)),
-            (Write, 63, Apart, (4, 8 << 20), (8, true)),
+        // Windows at a time, their kibibytes, and whether bytes are packed there.
+        for (direction, piece_bytes, facts, expected) in [
+            (Read, 4, (4, 2, 8 << 20), Some((8, 1024, false))),
+            (Read, 4, (8, 2, 8 << 20), Some((8, 1024, true))),
+            (Read, 64, (8, 2, 32 << 20), Some((8, 1024, false))),
+            (Read, 64, (8, 2, 4 << 20), Some((8, 512, false))),
+            (Read, 64, (8, 2, 64 << 10), Some((1, 64, false))),
+            (Read, 64, (16, 16, 16 << 20), Some((32, 512, false))),
+            (Read, 64, (128, 128, 16 << 20), Some((64, 256, false))),
+            (Read, 64, (8, 2, 0), None),
+            (Write, 64, (4, 2, 8 << 20), Some((16, 512, false))),
+            (Write, 64, (2, 2, 16 << 20), Some((16, 1024, false))),
+            (Write, 63, (4, 2, 16 << 20), Some((16, 1024, true))),
         ] {
-            let label = format!("{direction:?} {piece_bytes} {memory:?} {facts:?}");
-            assert_eq!(chosen(direction, piece_bytes, memory, facts), expected, "{label}");
+            let label = format!("{direction:?} {piece_bytes} {facts:?}");
+            let shuffled = shared(direction, piece_bytes, facts, &Hints::default());
+            let found = shuffled.shared().map(|SharedWindows { slots, packed, .. }| {
+                (slots, shuffled.window_bytes() >> 10, packed)
+            });
+            assert_eq!(found, expected, "{label}");
+        }
+    }
+
+    /// Nothing makes ranks wait for each other that `cb_nodes` does not ask for.
+    #[test]
+    fn every_core_has_windows_to_read() {
+        for cores in [1, 2, 4, 16, 32] {
+            let facts = (cores, u32::try_from(cores).unwrap(), 16 << 20);
+            for direction in [Direction::Read, Direction::Write] {
+                let shuffled = shared(direction, 512, facts, &Hints::default());
+                let windows = shuffled.shared().unwrap();
+                assert!(windows.slots >= 2 * wide(cores), "{cores} cores: {shuffled}");
+                assert_eq!(windows.service, Service::SelfScheduled(Servers::All));
+                assert!((0..rank_of(cores)).all(|rank| shuffled.may_serve(rank, 0)));
+            }
         }
     }
 
     #[test]
-    fn common_windows_keep_the_promise_of_the_collective_buffer() {
+    fn hints_and_knowledge_decide_who_serves() {
+        let two = Hints { aggregators: Some(2), ..Hints::default() };
+        let shuffled = shared(Direction::Write, 512, (4, 2, 1 << 20), &two);
+        let serving = |shuffled: &Shuffled, number: u32| {
+            (0..4).filter(|&rank| shuffled.may_serve(rank, number)).collect::<Vec<u32>>()
+        };
+        assert_eq!(serving(&shuffled, 0), [0, 1]);
+        let file = FileFacts::of_threads(4);
+        let requests = [Summary { reach: 0..1 << 30, len: 1 << 30, piece_bytes: 9, sorted: true }];
+        let hints = Hints::default();
+        let known = Planning::of(Direction::Write, &requests, true, &hints, &file);
+        let shuffled = two_phase(&Planning { all_known: false, ..known });
+        assert_eq!(shuffled.shared().unwrap().service, Service::Fixed);
+        assert_eq!((serving(&shuffled, 0), serving(&shuffled, 3)), (vec![0], vec![1]));
+        let known = Planning::of(Direction::Write, &requests, true, &hints, &file);
+        assert_eq!(two_phase(&Planning { overlaps: true, ..known }).shared(), None);
+    }
+
+    #[test]
+    fn shared_windows_keep_the_promise_of_the_collective_buffer() {
         let slots = |collective_buffer_bytes, aggregators| {
             let hints = Hints { collective_buffer_bytes, aggregators, ..Hints::default() };
-            let (memory, common_bytes) = (Memory::Apart, 8 << 20);
-            let file = &FileFacts { memory, common_bytes, ..FileFacts::of_threads(8) };
-            let reach = 0..100 << 20;
-            let requests = &[Summary { reach, len: 100 << 20, piece_bytes: 64, sorted: true }];
-            let (collective, atomic, undisturbed) = (true, false, true);
-            let (direction, hints) = (Direction::Read, &hints);
-            let planning =
-                Planning { direction, requests, collective, atomic, undisturbed, hints, file };
-            let shuffled = two_phase(&planning);
-            (shuffled.slots(), shuffled.window_bytes())
+            let shuffled = shared(Direction::Read, 64, (8, 2, 8 << 20), &hints);
+            (shuffled.shared().unwrap().slots, shuffled.window_bytes())
         };
         assert_eq!(slots(16 << 20, None), (8, 1 << 20));
         assert_eq!(slots(1 << 20, Some(2)), (4, 1 << 20));
         assert_eq!(slots(64 << 10, Some(1)), (2, 64 << 10));
+    }
+
+    #[test]
+    fn a_plan_is_printed_whole() {
+        let shuffled = shared(Direction::Write, 4, (4, 2, 1 << 20), &Hints::default());
+        let text = shuffled.to_string();
+        for part in ["in shared memory", "packed by rank", "self-scheduled among all ranks"] {
+            assert!(text.contains(part), "{text}");
+        }
+        let text = plan(vec![0, 1], 0..1 << 20, &Hints::default()).to_string();
+        assert!(text.contains("by messages") && text.contains("domain     rank 1"), "{text}");
     }
 
     /// The example of paper 003: bytes 100 to 399, three processes.
@@ -556,7 +609,7 @@ mod tests {
     fn windows_grow_where_there_would_be_too_many_rounds() {
         let hints = Hints { aggregators: Some(1), ..Hints::default() };
         let window = |end| plan(vec![0, 1, 2, 3], 0..end, &hints).window_bytes;
-        assert_eq!(window(1 << 30), 32 << 10);
+        assert_eq!(window(1 << 30), 64 << 10);
         assert_eq!(window(ROUNDS_MAX << 18), 16 << 20);
     }
 
@@ -594,19 +647,12 @@ mod tests {
     /// Ranks of all nodes are more than the cores of one; but each has a core.
     #[test]
     fn a_node_is_oversubscribed_by_its_own_ranks_only() {
-        let oversubscribed = |nodes: &[u32], cores: &[u32]| {
-            let planned = (nodes.to_vec(), cores.to_vec());
-            let shuffled = plan_on(planned, 0..1 << 30, &Hints::default());
-            (shuffled.is_oversubscribed(), shuffled.packs_common())
-        };
-        let read = |nodes: &[u32], cores: &[u32]| {
+        let many = |nodes: &[u32], cores: &[u32]| {
             let (nodes, cores) = (nodes.to_vec(), cores.to_vec());
             has_many_per_core(&FileFacts { nodes, cores, ..FileFacts::of_threads(0) })
         };
-        assert_eq!(oversubscribed(&[0, 0, 1, 1], &[2, 2]), (false, true));
-        assert_eq!(oversubscribed(&[0, 0, 1, 1], &[2, 1]), (true, true));
-        assert!(!read(&[0, 0, 0, 0, 1, 1, 1, 1], &[2, 2]));
-        assert!(read(&[0, 0, 0, 0, 1, 1, 1, 1], &[2, 1]));
+        assert!(!many(&[0, 0, 0, 0, 1, 1, 1, 1], &[2, 2]));
+        assert!(many(&[0, 0, 0, 0, 1, 1, 1, 1], &[2, 1]));
     }
 
     #[test]

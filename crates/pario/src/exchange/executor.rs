@@ -1,0 +1,173 @@
+//! Rounds over windows: the one executor of every shuffled plan.
+//!
+//! In each round a rank gives its bytes to the windows of the round, or takes them from there, and
+//! serves those that are its to serve: assembles and stores them, or fetches them and hands them
+//! out. Where windows are, how bytes get there, and who serves them are values of the plan:
+//!
+//! | placement | give and take | serve |
+//! | --- | --- | --- |
+//! | own memory, direct (`messages`) | a message to or from each aggregator | the aggregator |
+//! | own memory, phases (`relay`) | messages from partner to partner | the holder |
+//! | shared memory (`shared`) | a rank copies its own bytes | self-scheduled, or the aggregator |
+//!
+//! A failure is data: the rank that has it goes on through the rounds without touching storage, and
+//! all ranks learn of it at the end (`outcome`).
+
+use std::ops::Range;
+use std::time::Instant;
+
+use super::Job;
+use super::messages::Mail;
+use super::outcome::{Outcome, Part, conclude};
+use super::shared::Shared;
+use super::window::Window;
+use crate::access::Access;
+use crate::access::memory::Parcel;
+use crate::comm::collective::rank_of;
+use crate::error::Result;
+use crate::plan::two_phase::Placement;
+use crate::plan::{Direction, Shuffled};
+use crate::statistics::CallStatistics;
+
+/// Carries out all rounds; every rank returns the same error.
+pub(super) async fn run(
+    job: &Job<'_>,
+    shuffled: &Shuffled,
+    statistics: &mut CallStatistics,
+) -> Result<Outcome> {
+    let (start, storage_before) = (Instant::now(), statistics.storage);
+    let mut executor = Executor::new(job, shuffled, statistics);
+    for round in 0..shuffled.rounds() {
+        match job.prepared.direction {
+            Direction::Write => {
+                executor.give(round).await?;
+                executor.serve(round).await?;
+            }
+            Direction::Read => {
+                executor.serve(round).await?;
+                executor.take(round).await?;
+            }
+        }
+    }
+    let outcome = executor.finish().await?;
+    let storage = statistics.storage - storage_before;
+    statistics.exchange += start.elapsed().saturating_sub(storage);
+    Ok(outcome)
+}
+
+pub(super) struct Executor<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) shuffled: &'a Shuffled,
+    pub(super) statistics: &'a mut CallStatistics,
+    /// The window that this rank serves now.
+    pub(super) window: Window,
+    pub(super) carrier: Carrier<'a>,
+    /// What became of this rank's part.
+    pub(super) part: Part,
+}
+
+/// How bytes get from ranks to windows and back.
+pub(super) enum Carrier<'a> {
+    Messages(Mail),
+    Shared(Shared<'a>),
+}
+
+impl<'a> Executor<'a> {
+    fn new(
+        job: &'a Job<'a>,
+        shuffled: &'a Shuffled,
+        statistics: &'a mut CallStatistics,
+    ) -> Executor<'a> {
+        let (carrier, bytes) = match shuffled.placement() {
+            Placement::Own(_) => {
+                let serves = shuffled.domain_of(job.communicator.rank()).is_some();
+                let bytes = if serves { shuffled.window_bytes() } else { 0 };
+                (Carrier::Messages(Mail::new(job)), bytes)
+            }
+            Placement::Shared(windows) => {
+                let bytes = if windows.packed { windows.part_bytes } else { 0 };
+                (Carrier::Shared(Shared::new(job, shuffled, windows)), bytes)
+            }
+        };
+        let window = Window::new(bytes, shuffled.holes());
+        let part = Part::new(&job.prepared.own);
+        let executor = Executor { job, shuffled, statistics, window, carrier, part };
+        if job.refused.is_some() || executor.window.error.is_some() {
+            executor.warn_others();
+        }
+        executor
+    }
+
+    /// Write: this rank's bytes go to the windows of a round.
+    async fn give(&mut self, round: u64) -> Result<()> {
+        match (&self.carrier, self.shuffled.phases()) {
+            (Carrier::Shared(_), _) => self.copy_own(round).await,
+            (Carrier::Messages(_), Some(phases)) => self.relay_forth(phases, round).await,
+            (Carrier::Messages(_), None) => self.send_own(round).await,
+        }
+    }
+
+    /// Serves the window of a round that is this rank's; shared ones are served by ranks that wait.
+    async fn serve(&mut self, round: u64) -> Result<()> {
+        match (&self.carrier, self.job.prepared.direction) {
+            (Carrier::Shared(_), _) => Ok(()),
+            (Carrier::Messages(_), Direction::Write) => self.store_window(round).await,
+            (Carrier::Messages(_), Direction::Read) => self.fetch_window(round).await,
+        }
+    }
+
+    /// Read: this rank's bytes come from the windows of a round.
+    async fn take(&mut self, round: u64) -> Result<()> {
+        match (&self.carrier, self.shuffled.phases()) {
+            (Carrier::Shared(_), _) => self.copy_own(round).await,
+            (Carrier::Messages(_), Some(phases)) => self.relay_back(phases, round).await,
+            (Carrier::Messages(_), None) => self.receive_own(round).await,
+        }
+    }
+
+    /// After the last round: what became of this rank's request, and the error of all.
+    async fn finish(mut self) -> Result<Outcome> {
+        match &self.carrier {
+            Carrier::Shared(_) => self.serve_to_the_end().await?,
+            Carrier::Messages(_) => self.wait_for_all_answers().await?,
+        }
+        self.part.error = self.job.refused.clone().or(self.window.error.take());
+        // Giving memory back takes a while, and others wait.
+        let Executor { job, shuffled, carrier, part, window, .. } = self;
+        drop(window);
+        let has_failed = match carrier {
+            Carrier::Shared(shared) => Some(shared.schedule.has_failed()),
+            Carrier::Messages(_) => None,
+        };
+        conclude(job, part, has_failed, |from, file| {
+            let domains = shuffled.domains();
+            let domain = domains.iter().find(|domain| domain.file.contains(&file.start));
+            // In phases, several ranks store parts of one domain.
+            let is_holder = |domain| shuffled.holder(job.communicator.rank(), domain) == from;
+            shuffled.phases().is_none() || domain.is_none_or(is_holder)
+        })
+        .await
+    }
+
+    /// The ranks that have bytes in a part of the file and for which `counts` says so, and their
+    /// parcels.
+    pub(super) fn parcels(
+        &self,
+        file: &Range<u64>,
+        counts: impl Fn(u32) -> bool,
+    ) -> (Vec<u32>, Vec<Parcel<'a>>) {
+        let parcel = |(rank, access): (usize, &'a Access)| {
+            let rank = rank_of(rank);
+            let positions = if counts(rank) { access.within(file) } else { 0..0 };
+            (!positions.is_empty()).then_some((rank, Parcel { access, positions }))
+        };
+        self.job.prepared.peers.iter().enumerate().filter_map(parcel).unzip()
+    }
+
+    /// Lets other ranks know that this one touches no storage any more.
+    pub(super) fn warn_others(&self) {
+        if let Carrier::Shared(shared) = &self.carrier {
+            shared.schedule.fail();
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Windows in the memory of their aggregators: bytes travel in messages.
+//!
+//! At most [`ROUNDS_AHEAD`] messages from one rank to another are not yet answered, which bounds
+//! the memory they take. Who sends what to whom follows from the plan on both sides: there are no
+//! counts to exchange.
+//!
+//! The last byte of each message says whether its sender goes on or has given up; a rank that
+//! learns of a failure gives up too, but stays in the rounds to their end.
+//!
+//! Cost: a copy to a message, its way, and a copy to the window.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use super::executor::{Carrier, Executor};
+use super::relay::{Packet, Packets};
+use super::window::reach;
+use super::{Job, Protection};
+use crate::access::memory::{Parcel, Turns};
+use crate::comm::{Lane, Tag, receive};
+use crate::datatype::copy::Stores;
+use crate::error::{Error, ErrorClass, Result};
+use crate::number::{narrow, wide};
+use crate::plan::two_phase::{Domain, Holes};
+
+/// How many messages a rank may send to another before the first is answered.
+const ROUNDS_AHEAD: u32 = 2;
+
+pub(super) const GOES_ON: u8 = 0;
+pub(super) const GAVE_UP: u8 = 1;
+
+/// Messages of a rank in one call.
+pub(super) struct Mail {
+    /// Messages that a rank has not answered yet.
+    unanswered: HashMap<u32, u32>,
+    /// Bytes that came, or go, in phases.
+    pub(super) packets: Packets,
+    /// Whether this rank knows of a failure.
+    pub(super) gave_up: bool,
+}
+
+impl Mail {
+    pub(super) fn new(job: &Job<'_>) -> Mail {
+        let gave_up = job.refused.is_some();
+        Mail { unanswered: HashMap::new(), packets: Packets::new(), gave_up }
+    }
+}
+
+impl<'a> Executor<'a> {
+    pub(super) fn mail(&mut self) -> &mut Mail {
+        match &mut self.carrier {
+            Carrier::Messages(mail) => mail,
+            Carrier::Shared(_) => unreachable!("bytes travel in messages here"),
+        }
+    }
+
+    /// The aggregators to which this rank sends, or from which it receives, messages in a round,
+    /// with its parcels for them.
+    fn own_parcels(&self, round: u64) -> Vec<(u32, Parcel<'a>)> {
+        let own = &self.job.prepared.own;
+        let rank = self.job.communicator.rank();
+        let others = self.shuffled.domains().iter().filter(|domain| domain.aggregator != rank);
+        let parcel = |domain: &Domain| {
+            let positions = own.within(&self.shuffled.window(domain, round));
+            let parcel = Parcel { access: own, positions };
+            (parcel.len() > 0).then_some((domain.aggregator, parcel))
+        };
+        others.filter_map(parcel).collect()
+    }
+
+    /// The ranks that have bytes in this rank's window of a round, and their parcels.
+    fn window_parcels(&self, round: u64) -> Option<(&'a Domain, Vec<u32>, Vec<Parcel<'a>>)> {
+        let rank = self.job.communicator.rank();
+        let domain = self.shuffled.domain_of(rank)?;
+        let file = self.shuffled.window(domain, round);
+        let holds = |source| self.shuffled.holder(source, domain) == rank;
+        let (ranks, parcels) = self.parcels(&file, holds);
+        (!parcels.is_empty()).then_some((domain, ranks, parcels))
+    }
+
+    /// Write, as a rank: sends the bytes that other aggregators store in this round.
+    pub(super) async fn send_own(&mut self, round: u64) -> Result<()> {
+        for (aggregator, parcel) in self.own_parcels(round) {
+            self.wait_for_answers(aggregator, ROUNDS_AHEAD - 1).await?;
+            let mut bytes = Vec::new();
+            if self.mail().gave_up {
+                bytes.push(GAVE_UP);
+            } else {
+                bytes = vec![GOES_ON; narrow(parcel.len()) + 1];
+                let payload = bytes.split_last_mut().map_or(&mut [][..], |(_, payload)| payload);
+                self.job.buffer.pack(&parcel.positions, payload);
+            }
+            self.send(aggregator, Lane::Data, bytes)?;
+            *self.mail().unanswered.entry(aggregator).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    /// Write, as an aggregator: assembles the window of this round and stores it.
+    pub(super) async fn store_window(&mut self, round: u64) -> Result<()> {
+        let Some((domain, ranks, parcels)) = self.window_parcels(round) else { return Ok(()) };
+        if self.mail().gave_up {
+            self.window.close();
+        }
+        let file = reach(&parcels);
+        let guard = match self.shuffled.holes() {
+            _ if self.window.is_closed() => None,
+            Holes::Locked => Some(self.job.protect_rewrite(&file, self.statistics).await),
+            Holes::Skipped if self.shuffled.is_careful() => {
+                Some(self.job.protect_write(&file, self.statistics).await)
+            }
+            _ => None,
+        };
+        let guard = guard.and_then(|guard| guard.map_err(|error| self.window.fail(error)).ok());
+        self.window.prepare(self.job, &parcels, self.statistics);
+        let arrived = self.arrivals(domain, &ranks, &parcels).await?;
+        self.assemble((&ranks, &parcels), &arrived);
+        drop(arrived);
+        let end = self.window.store(self.job, &parcels, self.statistics);
+        if let Some(Err(error)) = guard.map(Protection::release) {
+            self.window.fail(error);
+        }
+        self.part.leave_undone(end..file.end);
+        let is_closed = self.window.is_closed();
+        self.mail().gave_up |= is_closed;
+        let answer = if is_closed { GAVE_UP } else { GOES_ON };
+        let own = self.job.communicator.rank();
+        for rank in ranks.into_iter().filter(|&rank| rank != own) {
+            if self.shuffled.phases().is_none() {
+                self.send(rank, Lane::Answer, vec![answer])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of other ranks in a window, which came in messages or packets, by parcel; closes
+    /// the window if a rank has given up.
+    async fn arrivals(
+        &mut self,
+        domain: &Domain,
+        ranks: &[u32],
+        parcels: &[Parcel<'a>],
+    ) -> Result<Vec<Packet>> {
+        let own = self.job.communicator.rank();
+        let mut arrived = Vec::with_capacity(ranks.len());
+        for (&rank, parcel) in ranks.iter().zip(parcels) {
+            let packet = match self.shuffled.phases() {
+                _ if rank == own => Some(Packet::default()),
+                None => payload(self.receive(rank, Lane::Data).await?, parcel.len())?,
+                Some(_) => {
+                    let packet = self.mail().packets.remove(&(rank, domain.aggregator));
+                    let whole = packet.filter(|packet| wide(packet.bytes().len()) == parcel.len());
+                    if whole.is_none() && !self.mail().gave_up {
+                        return Err(malformed());
+                    }
+                    whole
+                }
+            };
+            if packet.is_none() {
+                // Its sender, or a rank that had to pass it on, has given up.
+                self.window.close();
+            }
+            arrived.push(packet.unwrap_or_default());
+        }
+        Ok(arrived)
+    }
+
+    /// Puts all ranks' bytes into the window.
+    fn assemble(&mut self, (ranks, parcels): (&[u32], &[Parcel<'a>]), arrived: &[Packet]) {
+        if self.window.is_closed() {
+            return;
+        }
+        let began = Instant::now();
+        let own = self.job.communicator.rank();
+        let mut contents = self.window.contents();
+        let mut turns = Turns::new(&mut contents, parcels.len());
+        for ((&rank, parcel), packet) in ranks.iter().zip(parcels).zip(arrived) {
+            match rank == own {
+                true => turns.fill(self.job.buffer, parcel),
+                false => turns.unpack(packet.bytes(), parcel),
+            }
+        }
+        turns.run(self.job.prepared.disjoint);
+        self.statistics.packing += began.elapsed();
+    }
+
+    /// Read, as an aggregator: fetches the window of this round and hands its bytes out.
+    pub(super) async fn fetch_window(&mut self, round: u64) -> Result<()> {
+        let Some((domain, ranks, mut parcels)) = self.window_parcels(round) else { return Ok(()) };
+        if self.mail().gave_up {
+            self.window.close();
+        }
+        let file = reach(&parcels);
+        let end = self.window.fetch(self.job, &file, self.statistics);
+        if end < file.end {
+            self.window.close();
+            parcels = parcels.into_iter().map(|parcel| parcel.before(end)).collect();
+        }
+        let own = self.job.communicator.rank();
+        if let Some(at) = ranks.iter().position(|&rank| rank == own).filter(|_| end < file.end) {
+            self.part.miss(parcels[at].positions.end);
+        }
+        if self.shuffled.phases().is_none() {
+            for &rank in ranks.iter().filter(|&&rank| rank != own) {
+                self.wait_for_answers(rank, ROUNDS_AHEAD - 1).await?;
+            }
+        }
+        let leaving = self.hand_out(&ranks, &parcels);
+        self.dispatch(domain, &ranks, leaving)
+    }
+
+    /// Gives this rank its bytes of the window; returns those of others, by parcel.
+    fn hand_out(&mut self, ranks: &[u32], parcels: &[Parcel<'a>]) -> Vec<Vec<u8>> {
+        let began = Instant::now();
+        let own = self.job.communicator.rank();
+        // The last byte of a message says how its sender fares.
+        let state = usize::from(self.shuffled.phases().is_none());
+        let room = |(&rank, parcel): (&u32, &Parcel<'_>)| match rank == own {
+            true => Vec::new(),
+            false => vec![GOES_ON; narrow(parcel.len()) + state],
+        };
+        let mut leaving: Vec<Vec<u8>> = ranks.iter().zip(parcels).map(room).collect();
+        let mut contents = self.window.contents();
+        let mut turns = Turns::new(&mut contents, parcels.len());
+        for ((&rank, parcel), leaving) in ranks.iter().zip(parcels).zip(&mut leaving) {
+            match rank == own {
+                true if self.job.refused.is_some() => {}
+                true => turns.take(self.job.buffer, parcel),
+                false => {
+                    turns.pack(&mut leaving[..narrow(parcel.len())], parcel, Stores::Cached);
+                }
+            }
+        }
+        turns.run(true);
+        self.statistics.packing += began.elapsed();
+        leaving
+    }
+
+    /// Sends the bytes of a window on their way.
+    fn dispatch(&mut self, domain: &Domain, ranks: &[u32], leaving: Vec<Vec<u8>>) -> Result<()> {
+        let own = self.job.communicator.rank();
+        let failed = self.window.error.is_some();
+        for (&rank, mut bytes) in ranks.iter().zip(leaving) {
+            if rank == own {
+                continue;
+            }
+            if self.shuffled.phases().is_some() {
+                self.mail().gave_up |= failed;
+                self.mail().packets.insert((rank, domain.aggregator), Packet::new(bytes));
+                continue;
+            }
+            if let (true, Some(state)) = (failed, bytes.last_mut()) {
+                *state = GAVE_UP;
+            }
+            self.send(rank, Lane::Data, bytes)?;
+            *self.mail().unanswered.entry(rank).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    /// Read, as a rank: receives the bytes that other aggregators fetched in this round.
+    pub(super) async fn receive_own(&mut self, round: u64) -> Result<()> {
+        for (aggregator, parcel) in self.own_parcels(round) {
+            let bytes = self.receive(aggregator, Lane::Data).await?;
+            let (&state, payload) = bytes.split_last().ok_or_else(malformed)?;
+            self.mail().gave_up |= state == GAVE_UP;
+            self.unpack_own(&parcel, payload)?;
+            let answer = if self.mail().gave_up { GAVE_UP } else { GOES_ON };
+            self.send(aggregator, Lane::Answer, vec![answer])?;
+        }
+        Ok(())
+    }
+
+    /// Puts bytes of a parcel to their places; there may be fewer than were asked for.
+    pub(super) fn unpack_own(&mut self, parcel: &Parcel<'_>, payload: &[u8]) -> Result<()> {
+        let (start, len) = (parcel.positions.start, wide(payload.len()));
+        if len > parcel.len() {
+            return Err(malformed());
+        }
+        if len < parcel.len() {
+            self.part.miss(start + len);
+        }
+        if self.job.refused.is_none() {
+            self.job.buffer.unpack(&(start..start + len), payload);
+        }
+        Ok(())
+    }
+
+    /// Waits until a rank has at most `limit` unanswered messages.
+    async fn wait_for_answers(&mut self, rank: u32, limit: u32) -> Result<()> {
+        while self.mail().unanswered.get(&rank).is_some_and(|&count| count > limit) {
+            let answer = self.receive(rank, Lane::Answer).await?;
+            self.mail().gave_up |= answer.first() == Some(&GAVE_UP);
+            self.mail().unanswered.entry(rank).and_modify(|count| *count -= 1);
+        }
+        Ok(())
+    }
+
+    /// After the last round.
+    pub(super) async fn wait_for_all_answers(&mut self) -> Result<()> {
+        let mut ranks: Vec<u32> = self.mail().unanswered.keys().copied().collect();
+        ranks.sort_unstable();
+        for rank in ranks {
+            self.wait_for_answers(rank, 0).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, to: u32, lane: Lane, bytes: Vec<u8>) -> Result<()> {
+        self.statistics.messages += 1;
+        self.statistics.sent_bytes += wide(bytes.len());
+        self.job.communicator.send(to, Tag { call: self.job.call, lane }, bytes)
+    }
+
+    pub(super) async fn receive(&self, from: u32, lane: Lane) -> Result<Vec<u8>> {
+        receive(self.job.communicator, from, Tag { call: self.job.call, lane }).await
+    }
+}
+
+pub(super) fn malformed() -> Error {
+    Error::new(ErrorClass::Intern, "a rank sent a malformed piece of data")
+}
+
+/// The bytes of a message of known length; `None` if its sender gave up.
+fn payload(mut message: Vec<u8>, len: u64) -> Result<Option<Packet>> {
+    match message.pop().ok_or_else(malformed)? {
+        GAVE_UP => Ok(None),
+        _ if wide(message.len()) == len => Ok(Some(Packet::new(message))),
+        _ => Err(malformed()),
+    }
+}

@@ -1,0 +1,201 @@
+//! One outcome out of each rank's part.
+//!
+//! A rank knows by itself what it could not read, and what it should have stored but has not. If
+//! all went well everywhere, nothing more is exchanged. Otherwise all ranks exchange reports: all
+//! return the same error, the greatest (most specific) class, from the lowest rank that has it,
+//! with that rank's text; and each counts its bytes up to the first that did not move.
+
+use std::ops::Range;
+
+use super::Job;
+use super::agree::{Report, reports};
+use super::schedule::{Room, Schedule, Waiting};
+use crate::access::Access;
+use crate::comm::{Communicator, Condition, Region, named, wait_until};
+use crate::error::{Error, Result};
+
+/// What became of one rank's part of a call.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// Positions of the rank's own request from this one on did not move, as far as it knows.
+    pub(super) reached: u64,
+    /// Parts of the file that this rank should have stored but has not.
+    pub(super) undone: Vec<Range<u64>>,
+    pub(super) error: Option<Error>,
+}
+
+impl Part {
+    pub(super) fn new(own: &Access) -> Part {
+        Part { reached: own.positions().end, undone: Vec::new(), error: None }
+    }
+
+    /// The rank's own data from a position on is not there.
+    pub(super) fn miss(&mut self, position: u64) {
+        self.reached = self.reached.min(position);
+    }
+
+    /// A part of the file is not stored.
+    pub(super) fn leave_undone(&mut self, file: Range<u64>) {
+        match self.undone.last_mut() {
+            _ if file.is_empty() => {}
+            Some(last) if last.end == file.start => last.end = file.end,
+            _ => self.undone.push(file),
+        }
+    }
+}
+
+/// What became of one rank's request.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// Bytes of the rank's own request that moved.
+    pub(crate) moved: u64,
+    pub(crate) error: Option<Error>,
+}
+
+impl Outcome {
+    /// The bytes that moved, or the error, which knows them too.
+    pub(crate) fn into_result(self) -> Result<u64> {
+        match self.error {
+            None => Ok(self.moved),
+            Some(error) => Err(error.after_moving(self.moved)),
+        }
+    }
+}
+
+/// The outcome of a call. `has_failed` says whether a rank has failed, if all know that already;
+/// `counts` says which ranges that a rank left undone are of this rank's concern.
+pub(super) async fn conclude(
+    job: &Job<'_>,
+    part: Part,
+    has_failed: Option<bool>,
+    counts: impl Fn(u32, &Range<u64>) -> bool,
+) -> Result<Outcome> {
+    let own = &job.prepared.own;
+    let first = own.positions().start;
+    let moved = part.reached.saturating_sub(first);
+    if !job.prepared.collective {
+        return Ok(Outcome { moved, error: part.error });
+    }
+    let is_well = part.error.is_none() && part.undone.is_empty();
+    let all_are_well = match (has_failed, job.communicator.region()) {
+        (Some(has_failed), _) => !has_failed,
+        (None, Some(region)) if job.prepared.ends_in_region => {
+            all_are_well(job, region, is_well).await?
+        }
+        (None, _) => false,
+    };
+    if all_are_well {
+        return Ok(Outcome { moved, error: None });
+    }
+    let report = Report { error: part.error, undone: part.undone };
+    let (reports, error) = reports(job.communicator, job.call, report).await?;
+    let undone = (0..).zip(reports).flat_map(|(from, report)| {
+        let of_concern = |file: &Range<u64>| counts(from, file);
+        report.undone.into_iter().filter(of_concern).collect::<Vec<Range<u64>>>()
+    });
+    let moved = match job.refused {
+        None => moved.min(leading(own, undone)),
+        Some(_) => 0,
+    };
+    Ok(Outcome { moved, error })
+}
+
+/// How many bytes of a request, from its first one on, are in none of the parts of the file that
+/// are not done: what lies behind the first gap is not claimed, whether it moved or not.
+fn leading(own: &Access, undone: impl Iterator<Item = Range<u64>>) -> u64 {
+    let first = own.positions().start;
+    let missing = undone.map(|file| own.within(&file)).filter(|positions| !positions.is_empty());
+    missing.map(|positions| positions.start - first).min().unwrap_or(own.len())
+}
+
+/// Waits until all ranks have arrived at the end of a call without shared windows; whether all are
+/// well.
+async fn all_are_well(job: &Job<'_>, region: &Region, is_well: bool) -> Result<bool> {
+    let (rank, ranks) = (job.communicator.rank(), job.communicator.size());
+    let room = Room { slots: 1, windows: 0, cores: job.communicator.cores(0) };
+    let schedule = Schedule::new(region.numbers(), (rank, ranks), region.next_use(), room);
+    if !is_well {
+        schedule.fail();
+    }
+    schedule.arrive();
+    let mut ended = Ended { schedule, call: job.call };
+    let waited = wait_until(job.communicator, &mut ended).await;
+    leave(job.communicator, &schedule, waited)?;
+    Ok(!schedule.has_failed())
+}
+
+/// Leaves a call whose end was waited for, and wakes others that wait for it.
+pub(super) fn leave(
+    communicator: &dyn Communicator,
+    schedule: &Schedule<'_>,
+    waited: Result<()>,
+) -> Result<()> {
+    // Ranks that have left may be gone for good; before that, they would be lost.
+    if !schedule.has_ended() {
+        return waited;
+    }
+    schedule.part().into_iter().for_each(|rank| communicator.wake(rank));
+    Ok(())
+}
+
+/// All ranks have arrived at the end.
+struct Ended<'a> {
+    schedule: Schedule<'a>,
+    call: u64,
+}
+
+impl Condition for Ended<'_> {
+    fn is_so(&mut self) -> bool {
+        loop {
+            if self.schedule.has_ended() {
+                self.schedule.go_on();
+                return true;
+            }
+            if self.schedule.waits() {
+                return false;
+            }
+            // Once it is published that this rank waits, one more look.
+            self.schedule.wait(Waiting::Work);
+        }
+    }
+
+    fn call(&self) -> Option<u64> {
+        Some(self.call)
+    }
+
+    fn awaited(&self) -> (String, &'static str) {
+        (named(&self.schedule.missing()), "does storage answer there?")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datatype::layout::Layout;
+
+    #[test]
+    fn what_lies_behind_a_gap_does_not_count() {
+        let layout = Layout::block(0, 4).unwrap().repeated(10, 10).unwrap();
+        let own = Access::new(&layout, 0, 40).unwrap();
+        let leading = |undone: &[Range<u64>]| leading(&own, undone.iter().cloned());
+        assert_eq!(leading(&[]), 40);
+        assert_eq!(leading(&[50..50, 100..200]), 40, "nothing of the request is there");
+        assert_eq!(leading(&[34..40, 94..99]), 40, "nor in the holes");
+        assert_eq!(leading(&[52..53, 54..60]), 22);
+        assert_eq!(leading(&[90..94, 20..21, 60..100]), 8);
+        assert_eq!(leading(&[0..100, 52..53]), 0);
+    }
+
+    #[test]
+    fn ranges_that_touch_are_one() {
+        let own = Access::new(&Layout::block(0, 9).unwrap(), 0, 9).unwrap();
+        let mut part = Part::new(&own);
+        for file in [3..5, 5..5, 5..9, 12..14] {
+            part.leave_undone(file);
+        }
+        assert_eq!(part.undone, [3..9, 12..14]);
+        part.miss(7);
+        part.miss(8);
+        assert_eq!(part.reached, 7);
+    }
+}

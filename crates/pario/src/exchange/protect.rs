@@ -1,0 +1,122 @@
+//! Writers, and those who read bytes of others and write them back, are kept apart.
+//!
+//! A plain write passes the gate, or locks its range where the gate is closed; a rewriter closes
+//! the gate and locks. Both wait under the eyes of the watchdog, and end when a rank is lost.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::Job;
+use super::gate::{Gate, Pass};
+use crate::comm::{Condition, pause, wait_until};
+use crate::error::{Error, Result};
+use crate::statistics::CallStatistics;
+use crate::storage::{LockGuard, LockRange, Storage};
+
+/// Attempts at a lock before a rank sleeps between them.
+const EAGER_ATTEMPTS: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_micros(50);
+
+/// A range of the file is locked for this rank, or that failed.
+struct Locked<'a> {
+    storage: &'a dyn Storage,
+    range: LockRange,
+    attempts: u32,
+    guard: Option<LockGuard>,
+    error: Option<Error>,
+}
+
+impl Condition for Locked<'_> {
+    fn is_so(&mut self) -> bool {
+        self.attempts += 1;
+        if self.attempts > EAGER_ATTEMPTS {
+            std::thread::sleep(LOCK_PAUSE);
+        }
+        match self.storage.try_lock(self.range) {
+            Ok(guard) => self.guard = guard,
+            Err(error) => self.error = Some(error),
+        }
+        self.guard.is_some() || self.error.is_some()
+    }
+
+    fn call(&self) -> Option<u64> {
+        None
+    }
+
+    fn awaited(&self) -> (String, &'static str) {
+        let LockRange { offset, len, .. } = self.range;
+        let whom = format!("a lock on bytes {offset}..{}", offset.saturating_add(len));
+        (whom, "does another program hold one?")
+    }
+}
+
+/// Locks a range of the file, as soon as no other rank or program holds a part of it.
+pub(super) async fn lock(job: &Job<'_>, range: LockRange) -> Result<LockGuard> {
+    let mut locked = Locked { storage: job.storage, range, attempts: 0, guard: None, error: None };
+    if !locked.is_so() {
+        pause().await;
+        wait_until(job.communicator, &mut locked).await?;
+    }
+    match (locked.guard, locked.error) {
+        (Some(guard), _) => {
+            // Others get their turn, and must wait for this lock.
+            pause().await;
+            Ok(guard)
+        }
+        (None, Some(error)) => Err(error),
+        (None, None) => unreachable!("the wait has ended with a lock or an error"),
+    }
+}
+
+/// What keeps writers and rewriters of a file apart while it lives.
+pub(super) enum Protection<'a> {
+    /// The write has passed the gate.
+    Passed { _pass: Pass<'a> },
+    /// The range is locked; a rewriter has closed the gate as well.
+    Locked { lock: LockGuard, closed: Option<Pass<'a>> },
+}
+
+impl Protection<'_> {
+    /// Ends the protection; an error if the bytes were not protected to the end.
+    pub(super) fn release(self) -> Result<()> {
+        match self {
+            Protection::Passed { .. } => Ok(()),
+            Protection::Locked { lock, closed } => {
+                let released = lock.release();
+                drop(closed);
+                released
+            }
+        }
+    }
+}
+
+impl<'a> Job<'a> {
+    /// Lets a plain write go: past the gate if it is open, or under a lock.
+    pub(super) async fn protect_write(
+        &self,
+        file: &Range<u64>,
+        statistics: &mut CallStatistics,
+    ) -> Result<Protection<'a>> {
+        if let Some(pass) = Gate::of(self.communicator).and_then(Gate::pass) {
+            return Ok(Protection::Passed { _pass: pass });
+        }
+        statistics.locks += 1;
+        let range = LockRange::exclusive(file);
+        Ok(Protection::Locked { lock: lock(self, range).await?, closed: None })
+    }
+
+    /// Lets bytes of others be read and written back: nobody else writes them meanwhile.
+    pub(super) async fn protect_rewrite(
+        &self,
+        file: &Range<u64>,
+        statistics: &mut CallStatistics,
+    ) -> Result<Protection<'a>> {
+        let closed = match Gate::of(self.communicator) {
+            Some(gate) => Some(gate.close(self.communicator).await?),
+            None => None,
+        };
+        statistics.locks += 1;
+        let range = LockRange::exclusive(file);
+        Ok(Protection::Locked { lock: lock(self, range).await?, closed })
+    }
+}
