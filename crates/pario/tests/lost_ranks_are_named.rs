@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 
 use pario::storage::{Fault, FaultPlan, Memory};
 use pario::{Datatype, Error, ErrorClass, File, OpenOptions, Threads, View};
@@ -13,6 +13,8 @@ use pario_testkit::device::Hooked;
 use pario_testkit::watchdog::Watchdog;
 
 const RANKS: u32 = 4;
+/// What no call reads or writes.
+const LEFT_ALONE: u8 = 0xaa;
 const STRATEGIES: [&str; 7] =
     ["direct", "list", "sieve", "two-phase", "gather", "multi-phase", "inspector-executor"];
 
@@ -61,13 +63,18 @@ impl Scenario {
         file.set_view(&View::new(u64::from(rank) * 8, &byte, &filetype))
     }
 
-    fn call(&self, file: &File, rank: u32) -> pario::Result<()> {
+    /// Makes the call; returns the buffer as well.
+    fn call(&self, file: &File, rank: u32) -> (pario::Result<()>, Vec<u8>) {
         let mut data = vec![u8::try_from(rank + 1).expect("small"); 64];
-        match self.call {
+        let result = match self.call {
             Call::Write => file.write_all(0, &data).map(drop),
             Call::Read => file.read_all(0, &mut data).map(drop),
-            Call::WriteInBackground => file.iwrite_all(0, data).wait().0.map(drop),
-        }
+            Call::WriteInBackground => {
+                let (result, data) = file.iwrite_all(0, data).wait();
+                return (result.map(drop), data);
+            }
+        };
+        (result, data)
     }
 
     /// Storage calls of each rank in the collective of a clean run.
@@ -79,7 +86,7 @@ impl Scenario {
             let file = file.expect("opens");
             self.set_view(&file, comm.rank()).expect("a good view");
             let before = fault.calls();
-            self.call(&file, comm.rank()).expect("moves");
+            self.call(&file, comm.rank()).0.expect("moves");
             fault.calls() - before
         })
     }
@@ -92,6 +99,7 @@ impl Scenario {
         let memory = store();
         let barrier = Barrier::new(index(RANKS));
         let happens = Arc::new(AtomicBool::new(number == 0));
+        let kept: Mutex<Vec<Vec<u8>>> = Mutex::default();
         let results = self.threads.try_run(|comm| {
             let left = Arc::new(AtomicU64::new(u64::MAX));
             let (countdown, happens) = (left.clone(), happens.clone());
@@ -108,12 +116,19 @@ impl Scenario {
                 assert!(number != 0, "a rank panics as planned");
                 left.store(number, Ordering::SeqCst);
             }
-            let first = self.call(&file, comm.rank());
+            let (first, mut buffer) = self.call(&file, comm.rank());
+            if first.is_err() {
+                // It is this rank's again: nobody writes to it any more.
+                buffer.fill(LEFT_ALONE);
+                kept.lock().expect("nobody panics here").push(buffer);
+            }
             left.store(u64::MAX, Ordering::SeqCst);
             // Whatever is called next returns too.
             let second = catch_unwind(AssertUnwindSafe(|| file.sync()));
             (first, second.ok())
         });
+        let kept = kept.into_inner().expect("nobody panics there");
+        assert!(kept.iter().flatten().all(|&byte| byte == LEFT_ALONE), "{context}");
         let happened = happens.load(Ordering::SeqCst);
         for (rank, result) in (0..RANKS).zip(results) {
             match result {

@@ -125,8 +125,7 @@ struct Record<'a> {
     storage_calls: u64,
     storage_calls_are: &'a str,
     messages: u64,
-    /// Bytes in messages, and bytes copied straight from or to another rank's memory: with phases
-    /// these say whether bytes or only their addresses travel.
+    /// Bytes in messages, and bytes that ranks copied to or from shared windows.
     sent_bytes: u64,
     shared_bytes: u64,
 }
