@@ -30,7 +30,7 @@ fn main() {
         let mut cells = vec![0f32; count];
         let begin = std::time::Instant::now();
         let (mut planned, mut planning) = (0, std::time::Duration::ZERO);
-        let mut meeting = std::time::Duration::ZERO;
+        let mut synchronisation = std::time::Duration::ZERO;
         for step in 0..steps {
             // What a simulation would compute.
             cells[0] = step as f32;
@@ -38,7 +38,7 @@ fn main() {
             let call = file.last_call();
             planned += u32::from(call.planned);
             planning += call.planning;
-            meeting += call.meeting;
+            synchronisation += call.synchronisation;
         }
         if comm.rank() == 0 {
             let total = begin.elapsed();
@@ -52,7 +52,7 @@ fn main() {
                 "planned {planned} times; {:.2} % of the time in planning, {:.2} % waiting for the \
                  other ranks to come",
                 share(planning),
-                share(meeting)
+                share(synchronisation)
             );
         }
         file.close()

@@ -109,7 +109,7 @@ struct Record<'a> {
     verified: bool,
     /// The rank whose times the following are, the one with the most storage time.
     times_of_rank: u32,
-    meeting_seconds: f64,
+    synchronisation_seconds: f64,
     planning_seconds: f64,
     exchange_seconds: f64,
     storage_seconds: f64,
@@ -261,7 +261,7 @@ impl<'a> Report<'a> {
                 ratio: *ratio,
                 verified: true,
                 times_of_rank: measured.times_rank,
-                meeting_seconds: statistics.meeting.as_secs_f64(),
+                synchronisation_seconds: statistics.synchronisation.as_secs_f64(),
                 planning_seconds: statistics.planning.as_secs_f64(),
                 exchange_seconds: statistics.exchange.as_secs_f64(),
                 storage_seconds: statistics.storage.as_secs_f64(),

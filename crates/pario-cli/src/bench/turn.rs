@@ -83,7 +83,7 @@ const STORAGE: usize = 3;
 
 fn times(statistics: &mut CallStatistics) -> [&mut Duration; TIMES] {
     [
-        &mut statistics.meeting,
+        &mut statistics.synchronisation,
         &mut statistics.planning,
         &mut statistics.exchange,
         &mut statistics.storage,

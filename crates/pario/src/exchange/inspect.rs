@@ -107,7 +107,7 @@ pub(crate) async fn together(
     call: u64,
     own: Result<Access>,
     known: Known,
-    meeting: &mut Duration,
+    synchronisation: &mut Duration,
 ) -> Result<Outlook> {
     let announcement = Announcement::new(around, &own);
     let first = match known.0.is_empty() {
@@ -116,7 +116,7 @@ pub(crate) async fn together(
     };
     let began = Instant::now();
     let first = all_gather(communicator, call, first).await;
-    *meeting += began.elapsed();
+    *synchronisation += began.elapsed();
     let mut gathered = first?;
     same_call(&gathered)?;
     let known = gathered.iter().map(|wire| known_of(wire)).collect::<Result<Vec<Known>>>()?;

@@ -128,6 +128,7 @@ impl Job<'_> {
         let plan = &self.prepared.plan;
         statistics.strategy = plan.strategy;
         statistics.reason = plan.reason;
+        statistics.windows = plan.windows();
         statistics.rounds += plan.rounds();
         statistics.aggregators = wide(plan.aggregators(self.communicator.size()));
         let outcome: Outcome = match &plan.steps {

@@ -258,10 +258,10 @@ impl Handle {
         statistics: &mut CallStatistics,
     ) -> Result<u64> {
         let start = Instant::now();
-        let mut meeting = Duration::ZERO;
-        let prepared = self.prepare(begun, access, &mut meeting).await;
-        statistics.planning += start.elapsed().saturating_sub(meeting);
-        statistics.meeting += meeting;
+        let mut synchronisation = Duration::ZERO;
+        let prepared = self.prepare(begun, access, &mut synchronisation).await;
+        statistics.planning += start.elapsed().saturating_sub(synchronisation);
+        statistics.synchronisation += synchronisation;
         statistics.planned |= !matches!(prepared, Ok((_, false)));
         match prepared {
             Ok((prepared, _)) => self.execute(begun.call, &prepared, buffer, statistics).await,
@@ -289,7 +289,7 @@ impl Handle {
         &self,
         begun: &Begun,
         access: Result<Access>,
-        meeting: &mut Duration,
+        synchronisation: &mut Duration,
     ) -> Result<(Arc<Prepared>, bool)> {
         let around = Circumstances {
             hints: &begun.hints,
@@ -312,7 +312,9 @@ impl Handle {
             Ok(access) => self.state().plans.known(&setting, access),
             Err(_) => Known::default(),
         };
-        match together(&around, &*self.communicator, begun.call, access, known, meeting).await? {
+        match together(&around, &*self.communicator, begun.call, access, known, synchronisation)
+            .await?
+        {
             Outlook::Known(number) => {
                 let plan = self.state().plans.take(number);
                 let lost = || Error::new(ErrorClass::Intern, "a kept plan got lost");
@@ -405,8 +407,8 @@ impl Handle {
         };
         let start = Instant::now();
         self.wait_for(begun.earlier.clone()).await;
-        let mut meeting = Duration::ZERO;
-        let prepared = self.prepare(&begun, access, &mut meeting).await;
+        let mut synchronisation = Duration::ZERO;
+        let prepared = self.prepare(&begun, access, &mut synchronisation).await;
         let (prepared, _) = prepared.map_err(|error| self.explain(error))?;
         Ok(Plan::new(prepared, begun.kind, len, start.elapsed()))
     }

@@ -211,6 +211,14 @@ impl Plan {
         Plan { strategy, reason, steps }
     }
 
+    /// Where windows are, how bytes get there and who serves them, in words; nothing without them.
+    pub(crate) fn windows(&self) -> &'static str {
+        match &self.steps {
+            Steps::Independent(_) => "",
+            Steps::Shuffled(shuffled) => shuffled.in_words(),
+        }
+    }
+
     /// Number of rounds; the same on every rank.
     pub(crate) fn rounds(&self) -> u64 {
         match &self.steps {

@@ -246,6 +246,20 @@ impl Shuffled {
         self.placement
     }
 
+    /// Where windows are, how bytes get there, and who serves them.
+    pub(crate) fn in_words(&self) -> &'static str {
+        match self.placement {
+            Placement::Own(Route::Direct) => "of the aggregators, by messages",
+            Placement::Own(Route::Phases(_)) => "of the ranks, by messages between partners",
+            Placement::Shared(SharedWindows { packed, service, .. }) => match (packed, service) {
+                (false, Service::SelfScheduled(_)) => "in shared memory, self-scheduled",
+                (true, Service::SelfScheduled(_)) => "in shared memory, packed, self-scheduled",
+                (false, Service::Fixed) => "in shared memory, served by their aggregators",
+                (true, Service::Fixed) => "in shared memory, packed, served by their aggregators",
+            },
+        }
+    }
+
     /// The windows in shared memory, if they are there.
     pub(crate) fn shared(&self) -> Option<SharedWindows> {
         match self.placement {

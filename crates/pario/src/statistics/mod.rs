@@ -32,6 +32,8 @@ pub struct CallStatistics {
     pub strategy: Strategy,
     /// Why this strategy.
     pub reason: &'static str,
+    /// Where windows were, how bytes got there, and who served them; nothing without windows.
+    pub windows: &'static str,
     /// Rounds of the plan.
     pub rounds: u64,
     /// Ranks that may have touched storage for others.
@@ -46,7 +48,7 @@ pub struct CallStatistics {
     pub messages: u64,
     /// Bytes that this rank sent in messages.
     pub sent_bytes: u64,
-    /// Bytes that this rank copied straight from or to other ranks' memory.
+    /// Bytes that this rank copied to or from windows in shared memory.
     pub shared_bytes: u64,
     /// Storage calls of this rank that read.
     pub storage_reads: u64,
@@ -58,10 +60,10 @@ pub struct CallStatistics {
     pub storage_written_bytes: u64,
     /// Ranges that this rank locked.
     pub locks: u64,
-    /// Time until all ranks had told each other which call they make: waiting for the last one to
-    /// come, for the most part.
-    pub meeting: Duration,
-    /// Time until the plan was known, without that of the meeting.
+    /// Time until all ranks had announced which call they make: mostly synchronisation skew, which
+    /// is waiting for the last one.
+    pub synchronisation: Duration,
+    /// Time until the plan was known, without the synchronisation.
     pub planning: Duration,
     /// Time in the shuffle: copying, sending, waiting for others.
     pub exchange: Duration,
@@ -175,11 +177,11 @@ impl CallStatistics {
     }
 
     fn times(&self) -> [Duration; 4] {
-        [self.meeting, self.planning, self.exchange, self.storage]
+        [self.synchronisation, self.planning, self.exchange, self.storage]
     }
 
     fn times_mut(&mut self) -> [&mut Duration; 4] {
-        [&mut self.meeting, &mut self.planning, &mut self.exchange, &mut self.storage]
+        [&mut self.synchronisation, &mut self.planning, &mut self.exchange, &mut self.storage]
     }
 
     fn add_counts(&mut self, other: &CallStatistics) {
@@ -194,7 +196,7 @@ impl CallStatistics {
         let ms = |time: Duration| time.as_secs_f64() * 1000.0;
         writeln!(
             formatter,
-            "between     {} in {} messages, {} copied straight",
+            "between     {} in {} messages, {} through shared memory",
             Bytes(self.sent_bytes),
             self.messages,
             Bytes(self.shared_bytes)
@@ -210,8 +212,9 @@ impl CallStatistics {
         )?;
         writeln!(
             formatter,
-            "time        {:.3} ms meeting, {:.3} ms planning, {:.3} ms exchange, {:.3} ms storage",
-            ms(self.meeting),
+            "time        {:.3} ms synchronisation, {:.3} ms planning, {:.3} ms exchange, \
+             {:.3} ms storage",
+            ms(self.synchronisation),
             ms(self.planning),
             ms(self.exchange),
             ms(self.storage)
@@ -275,6 +278,7 @@ impl FileStatistics {
         }
         (total.call, total.strategy) = (call.call, call.strategy);
         (total.reason, total.planned) = (call.reason, call.planned);
+        total.windows = call.windows;
     }
 
     /// Adds [`CallStatistics::straight`], without what is zero in it.
@@ -298,6 +302,7 @@ impl FileStatistics {
         total.moved_bytes += len;
         (total.call, total.strategy) = (kind.name, Strategy::Direct);
         (total.reason, total.planned) = (STRAIGHT, false);
+        total.windows = "";
     }
 
     /// As [`CallStatistics::correct`], after the call was added.
@@ -401,6 +406,9 @@ impl fmt::Display for Bytes {
 impl fmt::Display for CallStatistics {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "strategy    {} ({})", self.strategy, self.reason)?;
+        if !self.windows.is_empty() {
+            writeln!(formatter, "windows     {}", self.windows)?;
+        }
         writeln!(formatter, "rounds      {} by {} aggregators", self.rounds, self.aggregators)?;
         let (moved, requested) = (Bytes(self.moved_bytes), Bytes(self.requested_bytes));
         writeln!(formatter, "bytes       {moved} of {requested}")?;
