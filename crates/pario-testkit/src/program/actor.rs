@@ -143,7 +143,7 @@ impl Actor<'_> {
     /// Waits for a call if it is under way, and compares.
     async fn end(&self, nth: usize, begun: Result<Option<Running>, String>) -> Checked {
         let Some(running) = begun? else { return Ok(()) };
-        let (status, buffer) = running.end().await;
+        let (status, buffer) = running.end(self.file).await;
         self.check(nth, 0, status, &buffer)
     }
 
@@ -171,6 +171,9 @@ impl Actor<'_> {
             (Call::Blocking, ..) if self.world.may_block => {
                 let (status, buffer) = self.blocking(transfer, position, buffer);
                 return self.check(nth, 0, status, &buffer).map(|()| None);
+            }
+            (Call::Blocking, write, true) => {
+                return Ok(Some(Running::Blocking { write, position, buffer }));
             }
             (Call::Split, true, _) if self.world.may_block => {
                 let split = file.write_all_begin(position, buffer).map_err(text)?;

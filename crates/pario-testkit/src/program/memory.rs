@@ -2,19 +2,38 @@
 
 use super::Piece;
 use super::oracle::Outcome;
-use pario::{OwnedBuffer, Pending, Source, Split, Status, Target, Typed};
+use pario::{File, OwnedBuffer, Pending, Position, Source, Split, Status, Target, Typed};
 
 /// A call that has begun.
 pub(super) enum Running {
     Pending(Pending<Memorized>),
     Split(Split<Memorized>),
+    /// A blocking collective of a rank that must not block its thread.
+    Blocking {
+        write: bool,
+        position: Position,
+        buffer: Memorized,
+    },
 }
 
 impl Running {
-    pub(super) async fn end(self) -> (pario::Result<Status>, Memorized) {
+    pub(super) async fn end(self, file: &File) -> (pario::Result<Status>, Memorized) {
         match self {
             Running::Pending(pending) => pending.await,
             Running::Split(split) => split.end(),
+            Running::Blocking { write, position, mut buffer } => {
+                let status = match write {
+                    true => match buffer.source() {
+                        Ok(source) => file.handle().write_all(position, source).await,
+                        Err(error) => Err(error),
+                    },
+                    false => match buffer.target() {
+                        Ok(target) => file.handle().read_all(position, target).await,
+                        Err(error) => Err(error),
+                    },
+                };
+                (status, buffer)
+            }
         }
     }
 }

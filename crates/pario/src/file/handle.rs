@@ -7,7 +7,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::SeekFrom;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ pub struct Handle {
     /// How the close deletes the file, on the rank that does so and where the name is not enough.
     deletion: Mutex<Option<Deletion>>,
     calls: AtomicU64,
+    /// Whether a blocking collective goes on.
+    pub(super) alone: Arc<AtomicBool>,
     state: Mutex<State>,
 }
 
@@ -663,6 +665,7 @@ async fn open_together(
         driver,
         deletion: Mutex::new(deletion),
         calls: AtomicU64::new(1),
+        alone: Arc::default(),
         state: Mutex::new(state),
     })
 }

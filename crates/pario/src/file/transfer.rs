@@ -4,13 +4,14 @@
 //! request, access, plan, exchange, storage.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::handle::{Handle, State};
 use super::kept::Setting;
 use super::pending::Done;
 use super::{Plan, Status};
-use crate::access::{Access, Buffer};
+use crate::access::{Access, Buffer, Source, Target};
 use crate::comm::collective::{broadcast, index};
 use crate::datatype::signature::{Form, Signature};
 use crate::datatype::wire::{Reader, Writer};
@@ -33,6 +34,8 @@ pub(super) struct Begun {
     atomic: bool,
     /// Whether the rank makes no other call on the file before the end of this one.
     blocking: bool,
+    /// Keeps other collectives of this rank, in other threads, from being blocking as well.
+    _alone: Option<Alone>,
     /// The etype position, or what is wrong with the request.
     place: Result<u64>,
     /// The file pointer before and behind the call, if the call moved it.
@@ -42,6 +45,21 @@ pub(super) struct Begun {
     /// Calls handed over before a collective, which end first: then no byte of this rank is on
     /// its way while windows with holes are read and written back.
     earlier: Vec<Arc<Done>>,
+}
+
+/// The one blocking collective of a rank on a file. What two of them shared, neither could use.
+pub(super) struct Alone(Arc<AtomicBool>);
+
+impl Alone {
+    fn new(taken: &Arc<AtomicBool>) -> Option<Alone> {
+        (!taken.swap(true, Ordering::Acquire)).then(|| Alone(taken.clone()))
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// One run of memory, and which way its bytes go.
@@ -156,6 +174,8 @@ impl Handle {
     ) -> Begun {
         let call = if kind.collective { self.next_call() } else { 0 };
         let earlier = if kind.collective { self.running() } else { Vec::new() };
+        let alone = (kind.collective && blocking).then(|| Alone::new(&self.alone)).flatten();
+        let blocking = blocking && (alone.is_some() || !kind.collective);
         let mut state = self.state();
         let (view, hints, atomic) = (state.view.clone(), state.hints.clone(), state.atomic);
         let counted = kind.check(&self.mode, position).and_then(|()| {
@@ -186,7 +206,49 @@ impl Handle {
             }
             _ => place,
         };
-        Begun { kind, call, view, hints, atomic, blocking, place, pointer, ordered, earlier }
+        Begun {
+            kind,
+            call,
+            view,
+            hints,
+            atomic,
+            blocking,
+            _alone: alone,
+            place,
+            pointer,
+            ordered,
+            earlier,
+        }
+    }
+
+    /// As [`File::write_all`](super::File::write_all), for programs that await their calls, such as
+    /// those of [`Simulated`](crate::Simulated).
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn write_all<'a>(
+        &self,
+        position: impl Into<Position>,
+        source: impl Into<Source<'a>>,
+    ) -> Result<Status> {
+        self.call(Kind::WRITE_ALL, position.into(), &source.into().buffer).await
+    }
+
+    /// As [`File::read_all`](super::File::read_all); see [`Handle::write_all`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn read_all<'a>(
+        &self,
+        position: impl Into<Position>,
+        target: impl Into<Target<'a>>,
+    ) -> Result<Status> {
+        self.call(Kind::READ_ALL, position.into(), &target.into().buffer).await
+    }
+
+    async fn call(&self, kind: Kind, position: Position, buffer: &Buffer) -> Result<Status> {
+        let begun = self.begin(kind, position, Ok(buffer.signature()), true);
+        self.run(begun, Ok(buffer)).await
     }
 
     /// Carries a begun call out.
