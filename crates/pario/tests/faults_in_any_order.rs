@@ -1,6 +1,6 @@
-//! Storage fails somewhere in a collective, on ranks that run in an order which a seed decides, with
-//! windows in shared memory or in messages: all ranks return the same class, nobody waits for ever
-//! (the simulator panics then), a count names bytes that moved, and the next call works.
+//! Storage fails somewhere in a collective, on ranks that run in an order which a seed decides,
+//! with windows in shared memory or in messages: all ranks return the same class, nobody waits for
+//! ever (the simulator panics then), a count names bytes that moved, and the next call works.
 
 #![allow(clippy::expect_used)]
 

@@ -1,5 +1,5 @@
-//! Several threads of a rank make collective calls on one file at the same time: each call moves the
-//! right bytes, and no two of them use the same shared windows.
+//! Several threads of a rank make collective calls on one file at the same time: each call moves
+//! the right bytes, and no two of them use the same shared windows.
 
 #![allow(clippy::expect_used)]
 
