@@ -1,4 +1,4 @@
-//! Ranks that take their bytes out of common windows by themselves do not know the lists of the
+//! Ranks that take their bytes out of shared windows by themselves do not know the lists of the
 //! others, and yet fetch what all need, and no window that nobody does.
 
 #![allow(clippy::expect_used)]

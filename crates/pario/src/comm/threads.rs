@@ -345,7 +345,7 @@ impl Communicator for Rank {
         if condition.is_so() {
             return Poll::Ready(Ok(()));
         }
-        // Whoever breaks the group after the check finds the waker, as above. Ranks that have ended
+        // A rank that breaks the group after the check finds the waker, as above. Ranks that ended
         // take no part in collectives any more; what is independent goes on without them.
         let needed = if condition.call().is_some() { 0..self.size() } else { 0..0 };
         let mut watching = lock(&self.exchange.watching[index(self.rank)]);

@@ -1,7 +1,7 @@
 //! A gate for writes: open while nobody rewrites bytes of others.
 //!
-//! A rank that sieves, or fills holes, reads bytes of others and writes them back; whoever writes
-//! such a byte meanwhile would lose it. Range locks keep them apart, but cost a plain write two
+//! A rank that sieves, or fills holes, reads bytes of others and writes them back; a rank that
+//! writes such a byte meanwhile would lose it. Range locks keep them apart, but cost a plain write two
 //! system calls, and almost always nobody rewrites. So a plain write passes the gate with two
 //! atomic operations; a rewriter closes the gate, waits for the writes that are on their way, and
 //! from then on everybody locks until the gate opens again.
@@ -80,9 +80,9 @@ struct Quiet<'a> {
 }
 
 impl Quiet<'_> {
-    fn writers(&self) -> Vec<u32> {
-        let writes = |rank: &u32| self.gate.writes(*rank).load(Ordering::SeqCst) > 0;
-        (0..self.gate.ranks).filter(writes).collect()
+    fn writers(&self) -> impl Iterator<Item = u32> {
+        let gate = self.gate;
+        (0..gate.ranks).filter(move |&rank| gate.writes(rank).load(Ordering::SeqCst) > 0)
     }
 }
 
@@ -92,7 +92,7 @@ impl Condition for Quiet<'_> {
         if self.looks > EAGER_LOOKS {
             std::thread::sleep(LOOK_PAUSE);
         }
-        self.writers().is_empty()
+        self.writers().next().is_none()
     }
 
     fn call(&self) -> Option<u64> {
@@ -100,7 +100,8 @@ impl Condition for Quiet<'_> {
     }
 
     fn awaited(&self) -> (String, &'static str) {
-        let whom = format!("a write of {}", crate::comm::named(&self.writers()));
+        let whom =
+            format!("a write of {}", crate::comm::named(&self.writers().collect::<Vec<u32>>()));
         (whom, "does storage answer there?")
     }
 }

@@ -12,7 +12,8 @@ pub(crate) const LARGE_WRITTEN_PIECE_BYTES: u64 = 1 << 20;
 /// The same for ranks of one node that read a file in memory: a call for some pages costs less than
 /// a second copy of them. Devices are left to the few that read long pieces.
 pub(crate) const LARGE_PIECE_BYTES_IN_MEMORY: u64 = 16 << 10;
-/// With fewer bytes than one in so many, whole windows cost more to move than their pieces.
+/// Where fewer than one byte in this number is asked for, whole windows cost more to move than
+/// their pieces.
 pub(crate) const SPARSE: u64 = 16;
 
 /// More rounds than these are not planned: their number is counted on all ranks.

@@ -46,7 +46,7 @@ impl Slot {
         places.iter().map(&mut stretch).collect()
     }
 
-    /// Whether so many bytes are in it.
+    /// Whether this number of bytes from `first` on is in it.
     pub(crate) fn holds(&self, first: u64, len: u64) -> bool {
         let end = first.checked_add(len).and_then(|end| i64::try_from(end).ok());
         end.is_some_and(|end| self.span.reaches(0..end))

@@ -1,5 +1,5 @@
-//! More ranks than processors, and much work for few of them: whoever has served the others leaves
-//! the call before they do, and everybody leaves it.
+//! More ranks than cores, and one of them serves all others: every rank leaves the call with its
+//! bytes.
 
 #![allow(clippy::expect_used)]
 
