@@ -29,8 +29,8 @@ use crate::number::{narrow, wide};
 pub(crate) use shared::Slot;
 pub(crate) use turns::Turns;
 
-/// Reads of so many bytes and more go past the cache, where their beginning would not stay to the
-/// end; and so do writes to common windows, which other cores have just used.
+/// From this number of bytes on, reads use non-temporal stores: their beginning would not stay in
+/// the cache to the end. So do writes to shared windows, whose lines other cores have just used.
 const STREAMED_BYTES_MIN: u64 = 1 << 20;
 
 /// Memory with data in it, whoever owns it.

@@ -1,8 +1,8 @@
 //! A gate for writes: open while nobody rewrites bytes of others.
 //!
 //! A rank that sieves, or fills holes, reads bytes of others and writes them back; a rank that
-//! writes such a byte meanwhile would lose it. Range locks keep them apart, but cost a plain write two
-//! system calls, and almost always nobody rewrites. So a plain write passes the gate with two
+//! writes such a byte meanwhile would lose it. Range locks keep them apart, but cost a plain write
+//! two system calls, and almost always nobody rewrites. So a plain write passes the gate with two
 //! atomic operations; a rewriter closes the gate, waits for the writes that are on their way, and
 //! from then on everybody locks until the gate opens again.
 //!

@@ -3,7 +3,7 @@
 //! A regular access is some tens of bytes and goes to every rank; each then computes everybody's
 //! share of every window by itself, so that no offset is ever sent. An irregular one (a long list)
 //! stays where it is, and each aggregator gets only the part that lies in its domain. Where ranks
-//! take their bytes out of common windows by themselves, all get an outline of it instead.
+//! take their bytes out of shared windows by themselves, all get an outline of it instead.
 //!
 //! Cost: one all-gather; for each irregular rank one message to each aggregator, or an all-gather
 //! of some bytes for each window.
