@@ -30,17 +30,17 @@ struct Arguments {
 enum Task {
     /// Runs all checks and tests; stops at the first failure.
     Test(TestArguments),
-    /// Checks the manner of the code that neither rustfmt nor clippy checks.
+    /// Checks rules of style that neither rustfmt nor clippy checks.
     Style,
     /// Installs the program pario and the drop-in library.
     Install(install::InstallArguments),
-    /// Fetches the MPI libraries that the tests need; what is there is left alone.
+    /// Fetches the MPI libraries that the tests need, unless they are there.
     Setup,
     /// Runs client programs on MPI libraries, natively and under pario.
     MpiTest(mpi::MpiTestArguments),
     /// Measures pario beside the MPI libraries' own MPI-IO, every byte verified.
     Peers(mpi::PeersArguments),
-    /// Makes the tables of MPI constants anew, and the Rust code from them.
+    /// Generates the tables of MPI constants again, and the Rust code from them.
     Abi,
 }
 
@@ -53,7 +53,7 @@ struct TestArguments {
     /// Runs no programs on MPI libraries; see `cargo xtask mpi-test` for those.
     #[arg(long)]
     no_mpi: bool,
-    /// Fewer random programs and no MPI, for the time between two edits.
+    /// Fewer random programs and no MPI, for use between two edits.
     #[arg(long)]
     quick: bool,
     /// Seed of the random programs, as a failed run printed it.

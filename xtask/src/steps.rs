@@ -40,7 +40,7 @@ enum Action {
     Run(Command),
     /// Has to end with success and to say on each line that the bytes were right.
     Bench(Command),
-    /// Has to end with success; skipped aloud where this program is not installed.
+    /// Has to end with success; skipped with a message where this program is not installed.
     RunWith(&'static str, Command),
     /// Has to end with success, and to show programs nothing that only transports need.
     Doc(Command),

@@ -1,7 +1,6 @@
-//! Checks of the project's manner that neither rustfmt nor clippy makes.
+//! Rules of style that neither rustfmt nor clippy checks.
 //!
-//! They hold for all tracked Rust files. A check looks at code only: a word in a comment or in a
-//! literal offends nobody.
+//! They hold for all tracked Rust files. Comments and literals are not checked.
 
 use std::fmt;
 use std::path::Path;

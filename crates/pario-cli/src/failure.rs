@@ -13,7 +13,7 @@ pub(crate) enum Failure {
     Run(String),
     /// A rank cannot reach the others, who may wait for it; exit code 1.
     Lost(String),
-    /// A failure of all ranks that another one tells, with its exit code.
+    /// A failure of all ranks that another one prints, with its exit code.
     Told(u8),
 }
 

@@ -4,8 +4,8 @@
 //! one is its module, a variant of [`Command`] and a line in [`run`].
 //!
 //! Exit codes: 0 if all went well, 1 if a run failed or bytes were wrong, 2 for arguments that
-//! make no sense. Of many ranks that a launcher started, only the first one says why. `pario run`
-//! becomes the program that it starts, and ends with that one's code.
+//! make no sense. Under a launcher, only the first rank prints the reason. `pario run` replaces
+//! itself by the program that it starts, so that the exit code is the program's.
 
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   pario run --stats -- mpirun -n 4 ./program
-                         serve the MPI-IO of a program, and tell what was done
+                         serve the MPI-IO of a program, and report what was done
   pario bench            compare all strategies with Block I/O, in one to two minutes
   pario bench --quick    the same in a few seconds, with little data
   pario calibrate        measure this machine's costs and store them as a profile

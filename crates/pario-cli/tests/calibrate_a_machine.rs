@@ -1,4 +1,4 @@
-//! `pario calibrate` stores a profile that the library reads, and leaves nothing else behind.
+//! `pario calibrate` stores a profile that the library reads, and leaves nothing else.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,6 +1,6 @@
 //! Model checks of the scheduler of shared windows, in every order that the memory model allows.
 //!
-//! The scheduler is the file of the library itself, with atomic numbers of the model checker.
+//! The scheduler is the library's own source file, compiled with loom's atomic numbers.
 #![cfg(test)]
 
 /// What the scheduler takes for the atomic numbers of the system.

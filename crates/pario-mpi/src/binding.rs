@@ -237,7 +237,7 @@ impl Mpi {
         self.library.own_symbol(name)
     }
 
-    /// A function by its full name, of whoever comes first: a tool that watches MPI or
+    /// A function by its full name, from the first object that has it: a tool that watches MPI, or
     /// the library.
     pub(crate) fn first_function(&self, name: &str) -> Option<*mut c_void> {
         self.library.symbol(&format!("{name}\0"))

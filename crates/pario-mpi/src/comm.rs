@@ -1,13 +1,13 @@
 //! A communicator over MPI.
 //!
-//! It is a duplicate of the user's communicator with an error handler that returns, so that no
-//! message and no error of pario's meets one of the program's. Which ranks share a node is found
-//! out once, when it is made.
+//! It is a duplicate of the user's communicator with an error handler that returns, so that
+//! messages and errors of pario's stay apart from the program's. Which ranks share a node is
+//! found out once, when it is made.
 //!
 //! Messages between ranks of one node go through memory that they share (`node`), all others
 //! through MPI (`messages`). Where there are several nodes, rank 0 keeps the shared counter.
 //!
-//! An error of either is one of all ranks (`failure`), and the end of the communicator.
+//! An error of either is one of all ranks (`failure`); the communicator is not used after it.
 
 use std::ffi::c_int;
 use std::future::Future;
@@ -153,9 +153,9 @@ impl MpiCommunicator {
         Ok(Arc::new(MpiCommunicator::borrow(mpi, comm)?.own_duplicate()?))
     }
 
-    /// A duplicate that pretends that its ranks run on so many nodes, at least one, each with a
-    /// range of neighbouring ranks; all ranks call it with the same number. What ranks of
-    /// different nodes do can so be tested on one.
+    /// A duplicate that pretends that its ranks run on this number of nodes, at least one, each
+    /// with a range of neighbouring ranks; all ranks call it with the same number. So one node can
+    /// test what ranks of several nodes do.
     ///
     /// # Errors
     /// As [`Communicator::duplicate`].
@@ -163,7 +163,7 @@ impl MpiCommunicator {
         self.duplicate_as(self.messages.piece_bytes, Some(nodes)).map(Arc::new)
     }
 
-    /// A duplicate that sends messages in pieces of so many bytes, at least one; all ranks call it
+    /// A duplicate that sends messages in pieces of this size, at least one byte; all ranks call it
     /// with the same number. MPI counts bytes in an `int`, so long messages must be divided; this
     /// lets a test see that without sending gigabytes.
     ///
@@ -285,7 +285,7 @@ impl MpiCommunicator {
         self.failure.known().or_else(told)
     }
 
-    /// Remembers an error of the transport that another rank has told.
+    /// Remembers an error of the transport that another rank has reported.
     fn learn(&self, error: Error) -> Error {
         let error = self.failure.learn(error);
         if let Some(traffic) = &self.traffic {
@@ -294,7 +294,7 @@ impl MpiCommunicator {
         error
     }
 
-    /// Notifies all ranks of an error of the transport that this one has met.
+    /// Notifies all ranks of an error of the transport that this one has got.
     fn fail(&self, error: &Error) -> Error {
         let error = of_transport(self.rank, error.text());
         if !self.failure.meet(&error) {

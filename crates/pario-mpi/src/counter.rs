@@ -1,10 +1,10 @@
 //! A number that all ranks of a communicator can add to: the shared file pointer.
 //!
-//! On one node it lies in memory that the ranks share (`node`). Between nodes rank 0 keeps it, and
-//! answers the others whenever it is inside MPI or pario ([`Server`], `progress`): nothing is made
-//! for files whose shared pointer nobody uses. Where rank 0 would not answer while its program
-//! waits inside MPI, a legal program could wait for ever; there it is a window of MPI, made with
-//! the file.
+//! On one node it is in memory that the ranks share (`node`). Between nodes rank 0 keeps it, and
+//! answers the others whenever it is inside MPI or pario ([`Server`], `progress`): files whose
+//! shared pointer is not used need nothing. Where rank 0 could not answer while its program
+//! waits inside MPI, a legal program could wait for ever; there the number is in an RMA window,
+//! made when the file is opened.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -304,7 +304,7 @@ impl Service for Server {
             state.looked = now;
         }
         answered.unwrap_or_else(|error| {
-            // Those who wait for an answer have to be told.
+            // Ranks that wait for an answer have to be notified.
             let error = of_transport(self.asked.rank, error.text());
             if self.failure.meet(&error) {
                 let others: Vec<u32> = (1..self.size).collect();

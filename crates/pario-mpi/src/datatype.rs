@@ -568,7 +568,7 @@ fn keep(mpi: &'static Mpi, datatype: usize, contents: &Contents, decoded: &Datat
 fn keyval(mpi: &'static Mpi) -> Option<c_int> {
     static KEY: OnceLock<Option<c_int>> = OnceLock::new();
     *KEY.get_or_init(|| {
-        // A duplicate of a type is decoded anew.
+        // A duplicate of a type is decoded again.
         let (copy, delete) = attribute::callbacks(forget);
         let mut key = 0;
         // SAFETY: the callbacks have the signatures of MPI's.

@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | `PARIO_DISABLE=1` | calls are passed on to the MPI library's own MPI-IO |
 //! | `PARIO_MPI_COUNT=1` | each rank says at its end how many calls pario served |
-//! | `PARIO_NODE_MEMORY` | what ranks of one node use of each other: [`NodeMemory`] |
+//! | `PARIO_NODE_MEMORY` | whether ranks of one node share memory: [`NodeMemory`] |
 //!
 //! `PARIO_HINTS`, `PARIO_STATS` and `ROMIO_HINTS` are read with the hints of each file, by `pario`.
 
@@ -40,8 +40,8 @@ pub(crate) fn wants_statistics() -> bool {
     ["PARIO_STATS", "MPICH_MPIIO_STATS"].into_iter().any(is_set)
 }
 
-/// What ranks of one node use of each other, the least first. The least that any rank of a
-/// communicator has counts for all.
+/// Whether ranks of one node share memory, the least first. The least that any rank of a
+/// communicator has is used by all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeMemory {
     /// Messages go through MPI (`none`).
@@ -76,7 +76,7 @@ impl NodeMemory {
     }
 }
 
-/// What ranks of one node use of each other (`PARIO_NODE_MEMORY`), and the value that was
+/// Whether ranks of one node share memory (`PARIO_NODE_MEMORY`), and the value that was
 /// ignored because it means nothing.
 pub(crate) fn node_memory() -> (NodeMemory, Option<&'static OsStr>) {
     static MEMORY: OnceLock<(NodeMemory, Option<OsString>)> = OnceLock::new();

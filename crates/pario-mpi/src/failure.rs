@@ -1,15 +1,15 @@
 //! An error of the transport, which is an error of all ranks.
 //!
 //! A rank whose message failed leaves its collective in the middle, and the others would wait for
-//! it. So it tells them: those of its node by a note in the memory that they share, all others by a
-//! short message of MPI's. Who waits looks for both. From then on nothing goes through the
-//! communicator: each of its calls gives the same error on every rank.
+//! it. So it notifies them: ranks of its node through the memory that they share, all others by a
+//! short MPI message. A rank that waits looks for both. From then on the communicator is not used:
+//! each of its calls gives the same error on every rank.
 //!
-//! A failure in the last message of a call is known to its receiver alone, since nobody waits for
-//! it any more. The others have what they were promised, and get the error from the next call.
+//! A failure in the last message of a call is known to its receiver alone, since no other rank
+//! waits any more. The others have completed the call, and get the error from the next one.
 //!
-//! Cost: nothing while messages arrive; a look at a word each time that one does not, and a call of
-//! MPI once in [`LOOKS`] times.
+//! Cost: nothing while messages arrive; otherwise a load for each look, and a call of MPI for one
+//! in [`LOOKS`] looks.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -63,12 +63,12 @@ impl Failure {
         self.known.get_or_init(|| error).clone()
     }
 
-    /// Remembers an error that this rank has met; whether it is the first one.
+    /// Remembers an error that this rank has got; returns whether it is the first one.
     pub(crate) fn meet(&self, error: &Error) -> bool {
         self.known.set(error.clone()).is_ok()
     }
 
-    /// Tells ranks by MPI. If none of them can be told, the job ends: they would wait for ever.
+    /// Notifies ranks by MPI. If that fails for all, the job ends: they would wait for ever.
     pub(crate) fn tell(&self, own: u32, text: &str, ranks: &[u32]) {
         // MPI may need it for as long as it lives.
         let notice: &'static [u8] = [&own.to_le_bytes(), short(text).as_bytes()].concat().leak();
@@ -91,13 +91,13 @@ impl Failure {
             told |= code == 0;
         }
         if !told && !ranks.is_empty() {
-            let text = format!("{text}; no other rank can be told, so the job ends");
+            let text = format!("{text}; no other rank can be notified, so the job ends");
             panics::print(&format!("pario: rank {own}: {text}\n"));
             crate::universe::abort(self.mpi, 1);
         }
     }
 
-    /// What another rank has told of a failure by MPI, if it has; looks now and then.
+    /// The failure that another rank has reported by MPI, if any; looks once in [`LOOKS`] calls.
     ///
     /// # Errors
     /// If MPI cannot even be asked.

@@ -1,4 +1,4 @@
-//! Who started this process: what launchers of MPI tell their ranks in the environment.
+//! Which launcher started this process, by the environment that it gives its ranks.
 //!
 //! A program that is not linked with MPI must know before it loads one whether it is a rank of a
 //! job, and of whose: MPICH under Open MPI's `mpirun` would see as many jobs of one rank.
@@ -11,12 +11,12 @@ use crate::abi::Family;
 /// The variable that names the MPI library to load.
 pub(crate) const LIBRARY: &str = "PARIO_MPI_LIBRARY";
 
-/// What a launcher told a rank before MPI is there.
+/// What a rank knows from its launcher before MPI is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// Number of this rank in the world.
     pub rank: u32,
-    /// How many ranks were started, where the launcher tells.
+    /// How many ranks were started, if the launcher says so.
     pub size: Option<u32>,
     /// The kind of MPI that the launcher belongs to, where that is sure.
     pub family: Option<Family>,
@@ -43,7 +43,7 @@ const KNOWN: [Words; 4] = [
     Words { rank: "PMIX_RANK", size: "SLURM_STEP_NUM_TASKS", family: None },
 ];
 
-/// What the launcher of this process told it; `None` if no launcher of MPI started it.
+/// What this process knows from its launcher; `None` if no launcher of MPI started it.
 ///
 /// ```
 /// // `cargo test` is none.
@@ -66,7 +66,7 @@ pub(crate) fn wanted_library() -> Option<OsString> {
     std::env::var_os(LIBRARY).filter(|name| !name.is_empty())
 }
 
-/// The programs that started this one, the nearest first, as far as the system tells.
+/// The programs that started this one, the nearest first, as far as the system shows them.
 pub(crate) fn ancestors() -> Vec<PathBuf> {
     /// Deeper than any launcher and its shells.
     const GENERATIONS: usize = 16;

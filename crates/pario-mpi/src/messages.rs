@@ -145,7 +145,7 @@ impl Messages {
     /// Frees what MPI has sent.
     ///
     /// # Errors
-    /// If something could not be sent: its receiver may wait for it, and has to be told.
+    /// If something could not be sent: its receiver may wait for it, and has to be notified.
     fn finish_sends(&self) -> Result<()> {
         let mut sending = std::mem::take(&mut *lock(&self.sending));
         if sending.is_empty() {
@@ -247,7 +247,7 @@ impl Messages {
         }
     }
 
-    /// Has MPI put the next piece behind what has arrived, if there is one.
+    /// Has MPI append the next piece to what has arrived, if there is one.
     fn begin_piece(
         &self,
         from: u32,

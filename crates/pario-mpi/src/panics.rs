@@ -1,11 +1,10 @@
 //! A panic ends the job.
 //!
-//! The rank has left a collective in the middle: the others wait for
-//! it, and may still copy from and to its buffers. An error code would let the program free those
-//! buffers, or call MPI again in another order than the others. So nothing goes on: the rank says
-//! what happened, and ends all ranks.
+//! The rank has left a collective in the middle, and the others wait for it. An error code would
+//! let the program call MPI again, in another order than the others. So the rank prints what
+//! happened, and ends all ranks.
 //!
-//! The place in the source is printed before that, by Rust's own panic hook.
+//! Rust's own panic hook has printed the place in the source before that.
 
 use std::any::Any;
 use std::ffi::c_int;
@@ -62,7 +61,7 @@ fn report(mpi: &Mpi, part: impl Display, text: &str) {
 /// Prints a line on stderr, whatever logger the program has: what a rank says before it ends the
 /// job, and what was asked for by name.
 pub(crate) fn print(line: &str) {
-    // There is nobody to tell if stderr is closed. One write, so that lines do not mix.
+    // A closed stderr cannot be reported. One write, so that lines do not mix.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 

@@ -1,4 +1,4 @@
-//! Carries non-blocking calls forward while the program does something else.
+//! Makes progress on non-blocking calls while the program does something else.
 //!
 //! Below `MPI_THREAD_MULTIPLE` pario starts no thread that calls MPI. Tasks are polled by the
 //! program's own threads: whenever one of them waits inside pario, and, where the MPI library has a
@@ -10,8 +10,8 @@
 //! What other ranks ask this one for ([`Service`]) is answered in the same ways.
 //!
 //! Either way a rank takes part in its non-blocking collectives while it waits in `MPI_Recv`.
-//! Without that a legal program could wait for ever; where neither can be had
-//! ([`go_on_by_themselves`]), non-blocking collectives must not need partners.
+//! Without that a legal program could wait for ever. Where neither is possible
+//! ([`go_on_by_themselves`] is false), each rank does its part of a non-blocking collective alone.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -173,7 +173,7 @@ fn poll_until_idle() {
         poll();
         if is_over() {
             HOOKED.store(false, Ordering::Release);
-            // Whoever added a task meanwhile may have seen that a thread is there.
+            // A thread that added a task meanwhile may have seen that this one is there.
             if is_over() || HOOKED.swap(true, Ordering::AcqRel) {
                 return;
             }

@@ -67,7 +67,7 @@ pub fn initialize() -> Result<Universe> {
 ///
 /// The MPI library is the one in the process already, or the one that the environment variable
 /// `PARIO_MPI_LIBRARY` names, or the one whose `mpirun` started this program. A library may offer
-/// less `threading` than was asked for; [`Universe::threading`] tells.
+/// less `threading` than was asked for; see [`Universe::threading`].
 ///
 /// # Errors
 /// `Other` if no library is found, if MPI has ended already, or if the launcher belongs to another

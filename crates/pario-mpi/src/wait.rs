@@ -1,21 +1,21 @@
 //! How a rank waits inside pario.
 //!
-//! Whoever waits sleeps until its bell is rung (`node::bell`). Sleeping and being woken cost more
-//! than a message does, so a rank first looks around for a moment, if every rank of the node has a
-//! core of its own; if not, it first lets others run, a few times: often one of those has what it
-//! waits for. (16 ranks on 2 cores, CPU time of all of them for a barrier: 410 us without that,
-//! 200 us with it.)
+//! A rank that waits sleeps until its doorbell is rung (`node::bell`). Sleeping and being woken
+//! cost more than a message. So a rank polls for a moment first, if every rank of the node has a
+//! core of its own; on an oversubscribed node it yields its core a few times first: often a rank
+//! that runs then has what it waits for. (16 ranks on 2 cores, CPU time of all of them for a
+//! barrier: 410 us without that, 200 us with it.)
 //!
-//! Nobody sleeps for long: MPI does not ring, and another rank may need this one to carry MPI's own
-//! messages forward, such as one that the program sent before it called pario.
+//! Sleeps are short: MPI does not ring, and another rank may need this one to make progress on
+//! MPI's own messages, such as one that the program sent before it called pario.
 //!
 //! A thread that waits inside MPI polls pario's tasks again and again ([`poll_inside_mpi`]); it
 //! sleeps, too, if it has no core of its own, or has lost it to another program.
 //!
-//! Where messages of pario's come by MPI, there is nothing to sleep on; whoever waits then asks
-//! MPI again and again, and makes room for others in between: without a core of its own it soon
-//! sleeps for a moment each time. (16 ranks on 4 nodes that share 2 cores, 100 MiB: 450 ms of CPU
-//! time without that, 350 with it, in the same time.)
+//! Where messages of pario's come by MPI, no doorbell announces them. A rank that waits then polls
+//! MPI, and yields its core in between; on an oversubscribed node it soon sleeps for a moment each
+//! time. (16 ranks on 4 nodes that share 2 cores, 100 MiB: 450 ms of CPU time without that, 350
+//! with it, in the same time.)
 
 use std::cell::Cell;
 use std::future::Future;
@@ -41,15 +41,15 @@ const SLEEP_MAX: Duration = Duration::from_millis(4);
 const SILENCE: Duration = Duration::from_millis(4);
 /// The same while there are non-blocking calls, which may wait for something that does not ring.
 const NAP: Duration = Duration::from_micros(100);
-/// How long a rank with a core of its own looks around before it sleeps.
+/// How long a rank with a core of its own polls before it sleeps.
 const LOOK: Duration = Duration::from_micros(20);
 
-/// How often a rank without a core of its own lets others run before it sleeps.
+/// How often a rank without a core of its own yields it before it sleeps.
 const YIELDS: u32 = 4;
-/// If it had to wait for less than this, there was nobody to let run. So it is under launchers
-/// that start each rank in a session of its own, between which the scheduler divides time.
+/// If a yield took less than this, no other rank ran. That is so under launchers that start each
+/// rank in a session of its own, between which the scheduler divides time.
 const TURN: Duration = Duration::from_micros(2);
-/// So often it sleeps at once then.
+/// This number of times it then sleeps without yielding.
 const VAIN: u32 = 16;
 
 /// How often a rank without a core of its own asks MPI before it sleeps for a moment in between.
@@ -89,9 +89,9 @@ fn has_own_core() -> bool {
     !OVERSUBSCRIBED.load(Ordering::Relaxed)
 }
 
-/// A thread that spins has lost its core if it does not come back for so long.
+/// A thread that spins has lost its core if it does not come back for this time.
 const LOST: Duration = Duration::from_millis(1);
-/// So long it counts as one that shares its core then.
+/// For this time it then counts as one that shares its core.
 const SHARED: Duration = Duration::from_millis(100);
 /// Between two calls of one wait inside MPI there is less time.
 const APART: Duration = Duration::from_micros(10);

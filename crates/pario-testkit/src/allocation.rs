@@ -36,7 +36,7 @@ impl Counting {
         }
     }
 
-    /// Begins to count anew.
+    /// Starts counting again from zero.
     pub fn reset(&self) {
         let live = self.live.load(Relaxed);
         self.base.store(live, Relaxed);

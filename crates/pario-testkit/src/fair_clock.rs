@@ -1,12 +1,12 @@
-//! A clock for time limits on a machine that others use, too.
+//! A clock for time limits on a machine that other programs use, too.
 //!
-//! A second of it is one in which the watched threads got the processor time that they would have
-//! got alone. Where other programs take half of it, the clock runs at half speed: a limit is hit by
+//! In one second of it the watched threads get the processor time that they would get alone in one
+//! second. Where other programs take half of that, the clock runs at half speed: a limit is hit by
 //! a hang, not by a busy machine. Threads that sleep lose nothing to others, and neither do those
-//! that wait for each other's processors; for them it is the clock on the wall.
+//! that wait for each other's cores; for them it is wall-clock time.
 //!
 //! Linux counts for every thread how long it ran and how long it was ready and did not run
-//! (`/proc/PID/task/TID/schedstat`). Without these counts the clock is the one on the wall.
+//! (`/proc/PID/task/TID/schedstat`). Without these counts the clock is the wall clock.
 //!
 //! Hazard: a program that hangs but polls now and then looks starved on a busy machine. The clock
 //! is therefore never slower than by the factor `SLOWEST`: every hang is ended.

@@ -273,7 +273,7 @@ impl Generator {
         Part::new(recipe)
     }
 
-    /// Blocks of different types one behind the other, or, in memory, in any order.
+    /// Blocks of different types one after the other, or, in memory, in any order.
     fn structure(&mut self, depth: u32, rules: &Rules) -> Option<Part> {
         let count = self.random.random_range(1..=5);
         let inner = Rules {

@@ -1,4 +1,4 @@
-//! Random whole programs, and the file that they must leave behind.
+//! Random whole programs, and the file that they must produce.
 //!
 //! A [`Program`] is what ranks do with one file: open it, set views, read and write in every way
 //! that pario has, move pointers, resize. It is made from a seed ([`Program::random`]), applied
@@ -14,8 +14,8 @@
 //! | `run` | ranks that run a program and compare |
 //! | `actor` | one rank in one step |
 //! | `memory` | the buffers of a program's calls |
-//! | `meeting` | a place where ranks wait for each other between steps |
-//! | `device` | storage with less to offer than memory has, or with a flaw |
+//! | `meeting` | the barrier between steps |
+//! | `device` | storage with fewer capabilities than memory has, or with a flaw |
 //! | `reduce` | the smallest program that still fails |
 //! | `print` | programs as text, one line a step |
 

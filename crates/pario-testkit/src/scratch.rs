@@ -27,7 +27,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// Names of all files in it, sorted: what a test left behind.
+    /// Names of all files in it, sorted: what a test left there.
     pub fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.0).expect("the directory exists");
         let name = |entry: std::io::Result<std::fs::DirEntry>| {

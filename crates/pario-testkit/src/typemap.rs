@@ -10,7 +10,7 @@
 //! does not change that. A list without any entry, and without explicit bounds, reaches nowhere:
 //! its bounds are 0, and as a part of another type it contributes nothing.
 //!
-//! Cost: 8 bytes of memory per byte of data, and no cleverness. For types of a few thousand bytes.
+//! Cost: 8 bytes of memory per byte of data. For types of a few thousand bytes.
 
 use pario::Element;
 use std::collections::HashSet;
@@ -35,7 +35,7 @@ pub struct Typemap {
 ///
 /// # Panics
 ///
-/// For an elementary type that the oracle has not been told about.
+/// For an elementary type that the oracle does not know.
 pub fn native_bytes(element: Element) -> i64 {
     match element {
         Element::I8 | Element::U8 | Element::Byte => 1,

@@ -53,7 +53,7 @@ impl Watchdog {
         Watchdog { step, steps }
     }
 
-    /// Says what the test does next; the time begins anew.
+    /// Says what the test does next; the time limit starts again.
     pub fn step(&self, step: String) {
         *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
         self.steps.send(()).expect("the watching thread outlives its test");

@@ -4,7 +4,7 @@
 //! which file, at which offset, on which rank, and what the user can do. An error can travel to
 //! another rank as bytes, which is how all ranks of a collective come to report the same one.
 //!
-//! This is the only place where errno values appear.
+//! errno values appear here, and in drivers that must distinguish them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

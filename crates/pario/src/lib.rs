@@ -1,9 +1,9 @@
 //! Parallel I/O for programs that run as many ranks.
 //!
-//! Thousands of ranks of one program write and read one file, each its own small scattered
-//! pieces. pario makes that about as fast as writing the same bytes in one piece: it compiles
-//! MPI's datatypes and views to loops instead of lists, lets the ranks work out each other's
-//! share without sending offsets, and carries every strategy out with one executor.
+//! Many ranks of one program write and read one file, each its own small scattered pieces. pario
+//! makes that about as fast as writing the same bytes in one piece: it compiles MPI's datatypes and
+//! views to loops instead of lists, every rank computes the others' shares from these loops, and
+//! one executor carries every strategy out.
 //!
 //! The modules are in the order of a call:
 //!

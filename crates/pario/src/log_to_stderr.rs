@@ -1,4 +1,4 @@
-//! A logger for programs that have none.
+//! A logger for programs that have none: it prints warnings on stderr.
 
 use std::io::Write;
 
@@ -28,8 +28,8 @@ impl Log for Stderr {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            // One write, so that lines of several processes do not mix. There is nobody to tell if
-            // stderr is closed.
+            // One write, so that lines of several processes do not mix. A closed stderr cannot be
+            // reported.
             let _ = std::io::stderr().write_all(line(record).as_bytes());
         }
     }

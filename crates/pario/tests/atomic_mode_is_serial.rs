@@ -88,7 +88,7 @@ impl Race {
         buffer
     }
 
-    /// Runs the schedule of the seed; tells whether the outcome is that of a serial order.
+    /// Runs the schedule of the seed; returns whether the outcome is that of a serial order.
     fn is_serial_when_simulated(&self, wrap: impl Fn(Memory) -> Arc<dyn Driver>) -> bool {
         let memory = Memory::new();
         memory.put("f", &old());

@@ -361,7 +361,7 @@ fn a_file_that_one_rank_may_not_open_is_opened_by_none() {
     }
 }
 
-/// A file that may be written but not read can be written; a user who wants to read is told so.
+/// A file that may be written but not read can be written; a read is refused with the reason.
 #[test]
 fn a_file_that_may_not_be_read_is_opened_for_writing_only() {
     struct Unreadable(Memory);

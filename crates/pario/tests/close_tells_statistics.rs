@@ -1,4 +1,4 @@
-//! Where statistics are wanted, the close of a file tells on stderr what all ranks did.
+//! Where statistics are wanted, the close of a file prints on stderr what all ranks did.
 
 #![allow(clippy::unwrap_used)]
 

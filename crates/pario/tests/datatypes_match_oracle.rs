@@ -22,7 +22,7 @@ fn number_from(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// Compares so many random types, and reports the first that differs in its smallest form.
+/// Compares this number of random types, and reports the first that differs in its smallest form.
 fn compare_all(share: u64, draw: impl Fn(&mut Generator, u32, u64) -> Vec<Recipe>) {
     let first_seed = number_from("PARIO_SEED").unwrap_or_else(rand::random);
     let programs = number_from("PARIO_PROGRAMS").unwrap_or(20_000).div_ceil(share);
@@ -131,7 +131,7 @@ fn same_unpacking(
     same("unpack of too little data fails", outcome.is_err(), true)
 }
 
-/// Bytes that tell their place, and are never [`GAP`].
+/// Bytes that follow from their place, and are never [`GAP`].
 fn data(len: usize) -> Vec<u8> {
     (0..len).map(|place| u8::try_from(place % 163).expect("small")).collect()
 }

@@ -25,7 +25,7 @@ fn gap(level: usize) -> i64 {
     5 + i64::try_from(level * level % 11 + level.trailing_zeros() as usize).expect("small")
 }
 
-/// Where pieces of such a type lie: each level adds one behind those of the level below.
+/// Where pieces of such a type lie: each level adds one after those of the level below.
 fn places(levels: usize) -> Vec<i64> {
     let mut end = 0;
     let place = |level: usize| {

@@ -130,7 +130,7 @@ enum Direction {
 struct Scenario {
     threads: Threads,
     strategy: &'static str,
-    /// Whether a hint tells how many ranks touch storage.
+    /// Whether a hint says how many ranks touch storage.
     told: bool,
     direction: Direction,
     /// Bytes that a rank has in turn.
@@ -327,7 +327,7 @@ impl Scenario {
         }
     }
 
-    /// Injects one failure and checks everything; tells whether it happened.
+    /// Injects one failure and checks everything; returns whether it happened.
     fn check(&self, point: &Point) -> bool {
         let context = format!("{self:?} {point:?}");
         let run = self.run(Some(point));
@@ -427,7 +427,7 @@ fn a_failing_rank_ends_a_collective_read_on_all_ranks_with_true_counts() {
     survive(Direction::Read);
 }
 
-/// Whoever stores a window need not be the one that should have read its holes.
+/// The rank that stores a window need not be the one that should have read its holes.
 #[test]
 fn a_window_whose_holes_cannot_be_read_is_not_stored() {
     let watchdog = Watchdog::new("faults_never_hang: holes");
@@ -650,7 +650,7 @@ fn a_failing_rank_ends_calls_in_the_background_too() {
             hole_bytes: 16,
             exists: true,
         };
-        // The way of the bytes may be another one than that of a blocking call: count anew.
+        // The plan may be another one than that of a blocking call: count again.
         for split in [false, true] {
             let (clean, outcomes) = scenario.run_in_background(split, None);
             assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");

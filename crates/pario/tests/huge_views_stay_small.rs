@@ -70,7 +70,7 @@ fn a_sparse_file_gets_its_few_bytes(strategy: Strategy) {
             assert_eq!(file.read_all(place, &mut back).unwrap().bytes, 400);
             assert_eq!(back, mine);
         }
-        // The second tile of the filetype begins right behind the first.
+        // The second tile of the filetype begins right after the first.
         assert_eq!(
             file.byte_offset(BLOCKS).unwrap(),
             4 * u64::from(rank) + column.extent().cast_unsigned()

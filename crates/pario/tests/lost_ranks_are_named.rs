@@ -1,5 +1,5 @@
 //! A rank that panics, before a collective or inside of it, is named to all others: they return
-//! an error of class `PeerLost`, and nobody waits for it in silence.
+//! an error of class `PeerLost`, and no rank waits for it in silence.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Whoever writes a window back, holes included, must not undo what others write into the holes.
+//! A rank that writes a window back, holes included, must not undo what others write there.
 
 #![allow(clippy::unwrap_used)]
 

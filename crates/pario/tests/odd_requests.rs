@@ -1,4 +1,4 @@
-//! Requests at the edges: of no bytes, far behind 2^31, across the end of the file, by shared
+//! Requests at the edges: of no bytes, far beyond 2^31, across the end of the file, by shared
 //! pointers from many ranks, five hundred at a time.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)]
@@ -197,7 +197,7 @@ fn reads_across_the_end_count_the_bytes_before_it() {
 }
 
 /// Ranks that read the same short pieces want more bytes of a window than it has. There are many
-/// ranks for each processor, so that bytes are packed in common windows where there are such.
+/// ranks for each core, so that bytes are packed in shared windows where there are such.
 #[test]
 fn many_ranks_read_the_same_short_pieces() {
     let watchdog = Watchdog::new("odd_requests: the same pieces");

@@ -76,7 +76,7 @@ fn another_position_view_or_hint_makes_another_plan() {
 }
 
 /// Ranks with nothing to write agree with the others; a rank that changes its request alone makes
-/// all plan anew.
+/// all plan again.
 #[test]
 fn ranks_with_nothing_and_ranks_that_differ() {
     let memory = Memory::new();

@@ -55,7 +55,7 @@ impl Client {
         Ok(Client { name, source: source.to_owned(), fortran, header })
     }
 
-    /// Whether its packages are here; that they are not was told when they were fetched.
+    /// Whether its packages are here; if not, that was reported when they were fetched.
     fn has_what_it_needs(&self) -> Result<bool, String> {
         for name in self.header.needs.iter().filter(|name| *name != hdf5::NAME) {
             match debian::has(name) {
@@ -261,7 +261,7 @@ fn show(shown: &Mutex<Instant>, line: impl FnOnce() -> String) {
 }
 
 impl Bench<'_> {
-    /// Whether HDF5 1.14 is here for an MPI, built if need be; if not, that is told.
+    /// Whether HDF5 1.14 is here for an MPI, built if need be; if not, that is reported.
     fn build_hdf5(&mut self, mpi: &Mpi, skipped: &mut Vec<String>) -> Result<bool, String> {
         if self.hdf5.contains_key(mpi.name) {
             return Ok(true);
@@ -452,7 +452,7 @@ fn row(case: &Case<'_>, mode: Mode) -> String {
     format!("{}{language} {}{under}", case.client.name, mode.name())
 }
 
-/// Makes a directory anew.
+/// Makes a directory again, empty.
 pub(super) fn make_empty(directory: &Path) -> Result<(), String> {
     remove(directory)?;
     fs::create_dir_all(directory)

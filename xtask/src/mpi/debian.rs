@@ -49,7 +49,7 @@ pub(super) fn install(groups: &[Group], skips: &mut Skips) -> Result<bool, Strin
         return Ok(false);
     }
     let before = LINKS.map(link_target);
-    // What is wrong with one of the sources need not concern these packages, so it is told only
+    // What is wrong with one of the sources need not concern these packages, so it is shown only
     // where one of them cannot be had.
     let updated = apt(&["update", "--option", "APT::Update::Error-Mode=any"]);
     let mut failures = Vec::new();

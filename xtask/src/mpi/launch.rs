@@ -8,8 +8,8 @@
 //! Each run has a thread, whose `/dev/shm` is its own where that is possible.
 //!
 //! Each also has a directory of its own for temporary files. Launchers of Open MPI make one for all
-//! that a user runs, and whoever ends as the last one removes it; another one that begins at that
-//! moment fails.
+//! runs of a user, and the last run that ends removes it; another one that begins at that moment
+//! would fail.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;

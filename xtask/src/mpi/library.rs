@@ -1,11 +1,11 @@
 //! The MPI libraries under test: how each compiles a program and starts it.
 //!
-//! More ranks than processors must not crawl:
+//! Runs with more ranks than cores must not take for ever:
 //!
-//! * MPICH never gives the processor away while it waits; its own settings
+//! * MPICH never yields its core while it waits; its own settings
 //!   (`MPIR_CVAR_CH4_PROGRESS_THROTTLE`, only in version 5) make it four times faster where two
 //!   hundred times are possible. `patience.c` is preloaded instead.
-//! * Open MPI yields by itself with `--oversubscribe`, and with `mpi_yield_when_idle` also beside
+//! * Open MPI yields with `--oversubscribe`, and with `mpi_yield_when_idle` also beside
 //!   another program. Without `btl self,sm` it spends a second at each start looking for networks.
 
 use std::ffi::OsString;
@@ -184,7 +184,7 @@ impl Mpi {
         Mpi { libraries: None, ..self.clone() }
     }
 
-    /// What such programs must be told: a launcher with two libraries starts programs of both.
+    /// The environment of such programs: a launcher with two libraries starts programs of both.
     pub(super) fn chosen_library(&self) -> Vec<(String, OsString)> {
         let path = self.libraries.as_ref().filter(|_| self.has_standard_abi());
         let name = |path: &PathBuf| path.join("libmpi_abi.so.1").into_os_string();

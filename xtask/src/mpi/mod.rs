@@ -2,7 +2,7 @@
 //!
 //! The drop-in library must work under MPI libraries that were built without knowledge of it. So
 //! they come as others get them, from PyPI and from Debian, and the programs that run on them are
-//! compiled by their own wrappers. What cannot be fetched here is skipped aloud and counted.
+//! compiled by their own wrappers. What cannot be fetched here is skipped, reported and counted.
 //!
 //! | module | what it does |
 //! | --- | --- |
@@ -191,7 +191,7 @@ pub(crate) fn test_and_tell(
     report.outcome(skipped)
 }
 
-/// Makes the tables of constants anew with each MPI, and the Rust code from them.
+/// Generates the tables of constants again with each MPI, and the Rust code from them.
 pub(crate) fn abi(root: &Path) -> Result<String, String> {
     let places = Places::new(root);
     let found = setup::run(&places)?;

@@ -1,8 +1,8 @@
 //! The tests of mpi4py that touch files, on each MPI that has a Python.
 //!
 //! Under pario none may fail, and none is skipped because the library's own MPI-IO is known to fail
-//! it. With the library's own MPI-IO they run for comparison: what fails there is only told. Since
-//! nothing changes a library that was fetched, they run on it once and the outcome is kept.
+//! it. With the library's own MPI-IO they run for comparison: failures there are only reported.
+//! Since nothing changes a library that was fetched, they run on it once and the outcome is kept.
 
 use std::fs;
 use std::path::Path;

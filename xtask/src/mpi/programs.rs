@@ -6,6 +6,7 @@
 //! | `conformance` | the contract of communicators, 1 to 5 ranks, [`NODE_MEMORY`] in some |
 //! | `interleaved` | the example of `pario-mpi` |
 //! | `bench` | `pario bench`, which must give each result once |
+//! | `calibrate` | `pario calibrate`, which must store one profile |
 //! | `rsmpi` | `crates/pario-mpi/tests/rsmpi`, built with each MPI |
 
 use std::collections::BTreeSet;

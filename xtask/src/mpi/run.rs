@@ -142,7 +142,7 @@ impl Case<'_> {
         Ok(Outcome { program, mpi, seconds, faults, note: String::new() })
     }
 
-    /// `pario run` with the launcher behind it.
+    /// `pario run` with the launcher after it.
     fn command(&self) -> Command {
         let program = self.program.clone().into_os_string();
         let half = (RANKS / 2).to_string().into();
@@ -181,7 +181,7 @@ impl Case<'_> {
         !ranks.is_empty()
     }
 
-    /// What is wrong with what pario told of itself.
+    /// What is wrong with what pario printed of itself.
     fn told_faults(&self, finished: &Finished) -> Vec<String> {
         let text = &finished.stderr;
         let missing = |part: &&str| !text.contains(*part);

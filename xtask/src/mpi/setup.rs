@@ -72,7 +72,7 @@ fn makes_environments(skips: &mut Skips) -> Result<bool, String> {
     Ok(works)
 }
 
-/// Whether it is here now; if not, that is told.
+/// Whether it is here now; if not, that is reported.
 pub(super) fn fetched<E: AsRef<str>>(
     what: &str,
     outcome: Result<(), E>,

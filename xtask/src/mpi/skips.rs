@@ -1,4 +1,4 @@
-//! What cannot be had here: skipped aloud, and counted at the end.
+//! What is missing here: skipped, reported, and counted at the end.
 //!
 //! What needs a package manager, root or a Python that is not there is skipped everywhere. What was
 //! tried and failed, most often for want of a network, is skipped too, so that the rest still runs,

@@ -1,8 +1,8 @@
 //! Environments in which containers run programs: namespaces and filters of system calls.
 //!
 //! Each rank is started in one of its own. Where such a one cannot be made, or the MPI library
-//! itself does not work in it, the run is skipped aloud: the program is started there without pario
-//! first, with the argument `probe`, and only passes a barrier.
+//! itself does not work in it, the run is skipped, which is reported: the program is started there
+//! without pario first, with the argument `probe`, and only passes a barrier.
 
 use std::ffi::OsString;
 

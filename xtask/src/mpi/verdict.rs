@@ -8,7 +8,7 @@ use super::launch::Finished;
 use super::shared_memory;
 use super::traces;
 
-/// How the library's line begins that tells how many calls it served.
+/// How the library's line begins that says how many calls it served.
 const SERVED: &str = "pario-mpi: served ";
 
 /// All that was wrong with a run; nothing if it was good.
@@ -87,7 +87,7 @@ fn passed(stdout: &str) -> bool {
     lines.any(|line| line == "PASS") && !failed
 }
 
-/// What is wrong if not every rank says that pario served so many of its calls.
+/// What is wrong if not every rank says that pario served the wanted number of its calls.
 pub(super) fn unserved(stderr: &str, ranks: u32, min: u64) -> Option<String> {
     let counts = served(stderr);
     if counts.len() != usize::try_from(ranks).unwrap_or(usize::MAX) {

@@ -22,11 +22,11 @@ const PHASES_HINT: &str = "pario_phases";
 
 /// Compares strategies of parallel I/O with each other and with Block I/O.
 ///
-/// Ranks are threads of this process; no MPI is needed. Started by mpirun, the ranks are the
-/// processes that it started, and talk to each other by its MPI.
+/// Ranks are threads of this process; no MPI is needed. Under mpirun, the ranks are the
+/// processes that it started, and reach each other by its MPI.
 ///
-/// Every combination of workload, block size and strategy is measured against Block I/O in the same
-/// rounds: there each rank writes (reads) its bytes in one piece to (from) its own part of the
+/// Every combination of workload, block size and strategy is measured in turn with Block I/O, in
+/// which each rank writes (reads) its bytes in one piece to (from) its own part of the
 /// file, and the order of the file is lost. The column `x Block I/O` is the time divided by that of
 /// Block I/O.
 #[derive(Args, Clone, Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     quick: bool,
 
-    /// Sets a parameter of a workload, as transferSize=1M; may be repeated
+    /// Sets a parameter of a workload, such as transferSize=1M; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE,...", value_delimiter = ',')]
     #[arg(value_parser = hint::parse)]
     parameters: Vec<(String, String)>,
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     ranks: Option<u32>,
 
-    /// Bytes of the file, with K, M or G for KiB, MiB or GiB, where a workload can have any
+    /// Bytes of the file, with K, M or G for KiB, MiB or GiB, of workloads that can have any size
     /// [default: as in the paper]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     bytes: Option<u64>,
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     edge: Option<u64>,
 
-    /// The same as names without an option
+    /// The same as workloads named without an option
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_workload)]
     workloads: Vec<String>,
 
@@ -88,17 +88,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = MemoryLayout::Paper)]
     memory: MemoryLayout,
 
-    /// How to do it, as direct, list, sieve, two-phase, gather, multi-phase, inspector-executor,
-    /// auto [default: all]
+    /// Strategies: direct, list, sieve, two-phase, gather, multi-phase, inspector-executor, auto
+    /// [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_strategy)]
     strategies: Vec<Strategy>,
 
-    /// Also multi-phase with these numbers of phases, as 0,1,2,3,4
+    /// Also multi-phase with these numbers of phases, such as 0,1,2,3,4
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     #[arg(value_parser = value_parser!(u32).range(0..=9))]
     phases: Vec<u32>,
 
-    /// Which way
+    /// Writes, reads or both
     #[arg(long, value_enum, default_value_t = Directions::Both)]
     direction: Directions,
 
@@ -111,7 +111,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", value_parser = parse_directory)]
     dir: Option<PathBuf>,
 
-    /// Cut the file to nothing before each write; otherwise writes overwrite it
+    /// Truncate the file before each write; otherwise writes overwrite it
     #[arg(long)]
     fresh: bool,
 
@@ -119,15 +119,15 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["fresh", "files"])]
     planned: bool,
 
-    /// A hint for all strategies, as cb_nodes=4; may be repeated
+    /// A hint for all strategies, such as cb_nodes=4; may be repeated
     #[arg(long = "hint", value_name = "KEY=VALUE", value_parser = hint::parse)]
     hints: Vec<(String, String)>,
 
-    /// Skip what needs more storage calls than these, by a rough estimate [default: 1000000]
+    /// Skip what needs more than N storage calls, by a rough estimate [default: 1000000]
     #[arg(long, value_name = "N")]
     calls_max: Option<u64>,
 
-    /// Skip level 1 where a rank needs more collective calls than these [default: 20000, with
+    /// Skip level 1 where a rank needs more than N collective calls [default: 20000, with
     /// --quick 2000]
     #[arg(long, value_name = "N")]
     collective_calls_max: Option<u64>,
@@ -136,20 +136,20 @@ pub(crate) struct Arguments {
     #[arg(long)]
     all: bool,
 
-    /// Pretend that the ranks run on so many nodes, which share no memory
+    /// Pretend that the ranks run on N nodes, which share no memory
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = value_parser!(u32).range(1..))]
     nodes: u32,
 
-    /// Ranks send messages instead of using each other's memory
+    /// Ranks share no memory, and send messages instead
     #[arg(long)]
     messages: bool,
 
-    /// Ranks are threads of this process even if mpirun started it
+    /// Ranks are threads of this process, even if mpirun started it
     #[arg(long)]
     embedded: bool,
 
-    /// One JSON object for each result on stdout, and nothing else there
+    /// Print one JSON object for each result on stdout, and nothing else there
     #[arg(long)]
     json: bool,
 
@@ -161,13 +161,13 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 How it is measured:
   The file exists and has been written before; every measured write overwrites all of it (with
-  --fresh it is cut to nothing first, with --files new there is none), every measured read finds it
-  in the cache of the system. That holds for Block I/O as well. Opening, views and sync are not part
+  --fresh it is truncated first, with --files new there is none), every measured read finds it
+  in the page cache. That holds for Block I/O as well. Opening, views and sync are not part
   of the time, unless each step has a new file: then x compares whole steps. Time counts from the
   moment when the first rank leaves a barrier to the moment when the last one has ended its calls.
   Strategies take turns in every repetition.
   After each write the file is read back by plain system calls, after each read the buffers are
-  looked at: every byte is compared, also those of holes and gaps, which must be untouched. A wrong
+  checked: every byte is compared, also those of holes and gaps, which must be untouched. A wrong
   byte ends the run with exit code 1.
 
 Examples:
@@ -192,7 +192,7 @@ fn after_help() -> String {
 }
 
 impl Arguments {
-    /// Whether ranks are threads, whoever started this.
+    /// Whether ranks are threads, even under a launcher of MPI.
     pub(crate) fn is_embedded(&self) -> bool {
         self.embedded
     }

@@ -1,7 +1,7 @@
 //! One measurement: bytes move, a clock runs, every byte is compared.
 //!
-//! All of this runs on every rank. All ranks meet at a barrier before each step. What is timed is
-//! the calls and, where each step has a file of its own, all from its open to its close.
+//! All of this runs on every rank, with a barrier before each step. The calls are timed and, where
+//! each step has a file of its own, the whole step from open to close.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;

@@ -14,8 +14,8 @@
 //! | `scratch` | the directory of the files, and its removal |
 //! | `report` | the table, and JSON |
 //!
-//! Measurements on a busy machine wander. So all contenders take turns in each repetition, in an
-//! order that moves on, the reference among them; and a line shows the repetition with the median
+//! Measurements on a busy machine vary. So in each repetition all contenders, and the reference,
+//! are measured in turn, in an order that rotates; and a line shows the repetition with the median
 //! time, with all its figures.
 //!
 //! Every rank runs the same code, on whatever communicator it is given: ranks are threads of this
@@ -70,7 +70,7 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
     outcomes.into_iter().collect()
 }
 
-/// This process is a rank. A failure of all ranks is told by the first one.
+/// This process is a rank. The first rank prints a failure of all ranks.
 fn on_mpi(arguments: &Arguments) -> Result<(), Failure> {
     let universe = pario_mpi::initialize().map_err(|error| {
         Failure::Run(format!("{error}\n(--embedded runs the ranks as threads, without MPI)"))

@@ -27,7 +27,7 @@ impl Piece {
     }
 }
 
-/// The side of memory: runs of one call that begin anew with each call.
+/// The side of memory: runs of one call, which start again with each call.
 enum Place<'a> {
     /// One byte after the other.
     Packed,

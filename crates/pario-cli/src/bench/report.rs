@@ -331,7 +331,7 @@ fn cores() -> u32 {
     u32::try_from(cores).unwrap_or(u32::MAX)
 }
 
-/// A warning where other programs want all processors, as far as the system tells. Two aggregators
+/// A warning where other programs want all cores, as far as the system shows. Two aggregators
 /// then get a smaller share of them than the sixteen ranks of Block I/O, and ratios grow.
 fn busy_note() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();

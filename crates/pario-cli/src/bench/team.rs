@@ -1,4 +1,4 @@
-//! The ranks of a benchmark, wherever they run, and what they tell each other.
+//! The ranks of a benchmark, wherever they run, and what they send each other.
 //!
 //! A rank that fails must not leave the others waiting. So whatever a rank does by itself ends in
 //! [`Team::all`]: every rank learns what became of every other, and all go on or none.
@@ -81,7 +81,7 @@ impl<'a> Team<'a> {
         self.all(own).map(|_| ())
     }
 
-    /// Has the first rank do something, and tells all how that went.
+    /// Has the first rank do something, and sends its outcome to all.
     pub(crate) fn first(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         self.agree(if self.is_first() { work() } else { Ok(()) })
     }

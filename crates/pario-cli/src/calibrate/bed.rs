@@ -166,7 +166,7 @@ impl<'a> Bed<'a> {
             self.ground.file.set_len(old_bytes)?;
         }
         repeated(calls, |index| {
-            // A prime of this size meets every place once, far from the last one.
+            // A prime of this size visits every place once, far from the last one.
             let index = if in_order { index } else { index.wrapping_mul(7919) };
             let offset = start + index % places * step;
             match direction {

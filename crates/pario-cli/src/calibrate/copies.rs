@@ -1,5 +1,4 @@
-//! Copies of pieces, as the exchange makes them: short pieces of a known length have a loop of
-//! their own.
+//! Copies of pieces, as the exchange makes them: each common short length has a loop of its own.
 
 use std::hint::black_box;
 

@@ -10,9 +10,10 @@
 //! | `place` | host, file system and the kind of its device |
 //! | `report` | progress, the table, and JSON |
 //!
-//! A machine with other work wanders. So all probes take turns, a few milliseconds each, until the
-//! time is up, and a value is the median of its measurements. A value whose measurements differ too
-//! much is not stored: the built-in default stays, and the profile says why.
+//! Measurements on a busy machine vary. So all probes are measured in turn, a few milliseconds
+//! each, until the time is up, and a value is the median of its measurements. A value whose
+//! measurements differ too much is not stored: the built-in default stays, and the profile says
+//! why.
 
 mod assemble;
 mod bed;
@@ -38,7 +39,7 @@ use report::Report;
 
 /// Measures what I/O, copies and messages cost on this machine, and stores it as a profile.
 ///
-/// Ranks are threads of this process, one for each core; started by mpirun, they are the processes
+/// Ranks are threads of this process, one for each core; under mpirun, they are the processes
 /// that it started. Run it on an idle machine. A value that varies too much is not stored: the
 /// default for the kind of file system stays, and the table says why.
 #[derive(Args, Clone, Debug)]
@@ -59,11 +60,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
 
-    /// One JSON object with the profile on stdout, and nothing else there
+    /// Print one JSON object with the profile on stdout, and nothing else there
     #[arg(long)]
     json: bool,
 
-    /// Ranks are threads of this process even if mpirun started it
+    /// Ranks are threads of this process, even if mpirun started it
     #[arg(long)]
     embedded: bool,
 }
@@ -112,7 +113,7 @@ struct Oversubscribed {
     seconds: Vec<f64>,
 }
 
-/// This process is a rank. A failure of all ranks is told by the first one.
+/// This process is a rank. The first rank prints a failure of all ranks.
 fn on_mpi(arguments: &Arguments) -> Result<(), Failure> {
     let universe = pario_mpi::initialize().map_err(|error| {
         Failure::Run(format!("{error}\n(--embedded runs the ranks as threads, without MPI)"))

@@ -1,4 +1,4 @@
-//! What is measured: a file, its host, its file system, and whether its device turns.
+//! What is measured: a file, its host, its file system, and whether its device is a rotating disk.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

@@ -1,10 +1,10 @@
 //! How each launcher of MPI programs passes variables on to the ranks.
 //!
-//! Launchers differ in what they pass on by themselves, above all to other hosts. Their own options
-//! do it in any case, and do not preload the library into the launcher.
+//! Launchers differ in which variables they pass on by default, above all to other hosts. Their own
+//! options always pass them on, and do not preload the library into the launcher.
 //!
-//! What a user says on the command line about a variable counts: `LD_PRELOAD` given there is kept,
-//! with the library behind it, and other variables given there are left alone.
+//! Variables that a user gives on the command line win: `LD_PRELOAD` given there is kept, and the
+//! library added after it; other variables given there are left alone.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -52,7 +52,7 @@ pub(super) fn has_common_name(program: &OsStr) -> bool {
 }
 
 impl Launcher {
-    /// Recognises a launcher by its name, or by that of the file behind it; `mpirun` and `mpiexec`
+    /// Recognises a launcher by its name, or by that of a link's target; `mpirun` and `mpiexec`
     /// that are still unknown are asked for their version.
     pub(super) fn recognise(program: &OsStr, path: Option<&Path>) -> Launcher {
         let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();

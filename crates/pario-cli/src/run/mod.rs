@@ -30,9 +30,9 @@ use variables::Variables;
 
 /// Starts an MPI program with its MPI-IO served by pario.
 ///
-/// The program is started as it is: every MPI_File_* call that it makes itself, or through HDF5,
-/// PnetCDF or mpi4py, goes to pario; all other calls go to its MPI library. MPICH, Open MPI and
-/// libraries with the standard ABI are known.
+/// The program is not changed: every MPI_File_* call that it makes itself, or through HDF5,
+/// PnetCDF or mpi4py, goes to pario; all other calls go to its MPI library: MPICH, Open MPI, or
+/// one with the standard ABI.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
 
-    /// A hint for all files, as cb_nodes=4; may be repeated. It overrides the program's own
+    /// A hint for all files, such as cb_nodes=4; may be repeated. It overrides the program's own
     #[arg(long = "hint", value_name = "KEY=VALUE", value_parser = hint::parse)]
     hints: Vec<(String, String)>,
 
@@ -57,16 +57,16 @@ pub(crate) struct Arguments {
 
 const AFTER_HELP: &str = "\
 Launchers:
-  mpirun and mpiexec of MPICH (and its relatives) and of Open MPI, and srun, are given what the
-  ranks need by their own options, so that it reaches ranks on other hosts as well. Anything else
-  (a program alone, a script, `time mpirun ...`) gets it in its environment. Variables that begin
-  with PARIO_, ROMIO_HINTS, PNETCDF_HINTS and Cray's MPICH_MPIIO_HINTS and MPICH_MPIIO_STATS are
+  mpirun and mpiexec of MPICH (and its derivatives) and of Open MPI, and srun, get options that
+  pass the variables below on to the ranks, also on other hosts. Any other command (a program alone,
+  a script, `time mpirun ...`) inherits them in its environment. All variables that begin with
+  PARIO_, and ROMIO_HINTS, PNETCDF_HINTS and Cray's MPICH_MPIIO_HINTS and MPICH_MPIIO_STATS, are
   passed on in the same way.
 
 Environment of the ranks:
-  LD_PRELOAD       the library, behind what is there already (such as tools that use PMPI)
+  LD_PRELOAD       the library, after what is there already (such as tools that use PMPI)
   PARIO_STATS=1    as --stats; PARIO_STATS=full as --stats=full
-  PARIO_HINTS      hints by file name, as '*.h5:cb_nodes=4:cb_buffer_size=64M,/scratch/*:...'
+  PARIO_HINTS      hints by file name: '*.h5:cb_nodes=4:cb_buffer_size=64M,/scratch/*:...'
   PARIO_DISABLE=1  pass all calls on to the MPI library's own MPI-IO
   PNETCDF_HINTS    gets nc_driver=mpiio unless it names a driver: PnetCDF 1.15 and later make no
                    MPI-IO calls otherwise

@@ -14,7 +14,7 @@ use super::variables::{PRELOAD, Variables};
 /// Short options without a value.
 const SHORT_FLAGS: &str = "EHIKOQXZehkKlsuvV";
 
-/// Long options whose value, if they have one, stands behind an `=`.
+/// Long options whose value, if they have one, follows an `=`.
 const LONG_FLAGS: [&str; 37] = [
     "async",
     "bcast",
@@ -110,7 +110,7 @@ impl Merging<'_> {
 
     /// A list for `--export` with our names in it.
     fn list(&mut self, given: &OsStr) -> OsString {
-        // Names and values that are no text cannot be told apart; they are kept as they are.
+        // What is no text cannot be divided into names and values; it is kept as it is.
         let Some(text) = given.to_str() else { return given.to_owned() };
         let mut all = false;
         let mut entries: Vec<&str> = Vec::new();

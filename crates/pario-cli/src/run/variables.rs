@@ -65,7 +65,7 @@ impl Variables {
         self.preload_behind(&self.preloaded)
     }
 
-    /// The library behind others: tools that use PMPI must come first, to see the program's calls.
+    /// The library after others: tools that use PMPI must come first, to see the program's calls.
     pub(super) fn preload_behind(&self, others: &OsStr) -> OsString {
         let separators = [b':', b' '];
         let mut paths = others.as_encoded_bytes().split(|byte| separators.contains(byte));

@@ -39,7 +39,7 @@ impl Symbol {
         Symbol { name, address: OnceLock::new() }
     }
 
-    /// The variable's address, which `find` tells once.
+    /// The variable's address, which `find` is asked for once.
     pub(crate) fn address(&self, find: impl FnOnce(&str) -> usize) -> usize {
         *self.address.get_or_init(|| find(self.name))
     }

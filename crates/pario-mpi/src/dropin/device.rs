@@ -2,8 +2,9 @@
 //!
 //! Without this check a device pointer ends in a crash, or in "Bad address" where the system
 //! copies. CUDA's and HIP's libraries know their memory. They are asked only if they are in the
-//! process already, and looked for only if a library was loaded since the last time: that costs a
-//! visit to the loader. Level Zero answers for a context only, which pario does not have.
+//! process already, and looked for only if a library was loaded since the last time, because a
+//! search takes time in the loader. Level Zero answers for a context only, which pario does not
+//! have.
 //!
 //! Memory that host and device share (managed, pinned) is memory like any other.
 

@@ -137,7 +137,7 @@ pub(super) fn take_reference(handler: Handler) {
     }
 }
 
-/// One use less; the last one gives the value back to the library. Tells whether it was pario's.
+/// One use less; the last one gives the value back to the library. Returns whether it was pario's.
 pub(super) fn drop_reference(mpi: &Mpi, handler: Handler) -> bool {
     let mut all = handlers();
     let Some(callbacks) = all.callbacks.as_mut() else { return false };

@@ -213,7 +213,7 @@ impl Conversion {
     /// Calls a conversion function of the program.
     ///
     /// # Safety
-    /// The program's buffer and the bytes in the file's form have room for so many items.
+    /// The program's buffer and the bytes in the file's form have room for `items` items.
     unsafe fn call(
         &self,
         function: usize,

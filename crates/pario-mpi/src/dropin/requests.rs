@@ -1,8 +1,8 @@
 //! Non-blocking calls as requests of the MPI library.
 //!
 //! Each is a generalised request: the library's own Wait and Test accept it, and ask pario for the
-//! status when it has ended. It is completed by a thread of the program, from inside MPI's progress
-//! (`crate::progress`) or at once.
+//! status when it has ended. It is completed at once, or where tasks make progress
+//! (`crate::progress`).
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -176,7 +176,7 @@ fn quick(
         return None;
     }
     let address = buffer.address.cast::<u8>();
-    // SAFETY: the program has so many bytes at this address, which nobody else changes meanwhile;
+    // SAFETY: the program has `len` bytes at this address, which nothing else changes meanwhile;
     // they end inside the address space.
     unsafe {
         match access.write {
@@ -244,7 +244,7 @@ fn ending(open: Arc<OpenFile>, result: &Result<Status>) -> Ending {
     }
 }
 
-/// So many bytes take no longer than what keeps an open or close of another thread waiting anyway.
+/// A call of this size is short enough to keep an open or a close of another thread waiting.
 const BRIEF_BYTES: usize = 64 << 10;
 
 /// A blocking read or write.
@@ -283,7 +283,7 @@ pub(super) unsafe fn transfer(
 /// wait for others in a call that does not block.
 ///
 /// The request is `MPI_REQUEST_NULL` after an error: a program that waits for it all the same must
-/// not meet one that it had before.
+/// not wait for an old one.
 ///
 /// # Safety
 /// The arguments are those of an MPI call.
@@ -327,7 +327,7 @@ pub(super) unsafe fn start(
             0
         }
         Err(error) => {
-            // The others wait for this rank, also where it cannot tell its program of the end.
+            // The others wait for this rank, also where its program gets no request to wait for.
             in_background(open.clone(), access, Err(error.clone()), None);
             errors::raise(mpi, Some(open), &error)
         }

@@ -1,11 +1,11 @@
-//! What a user is told who wants statistics of a program that opens no file through pario, or
-//! whose ranks do not see each other.
+//! Warnings: statistics are wanted and the program opens no file through pario, or its ranks do not
+//! see each other.
 //!
-//! Both are said once in a job, by the rank that the launcher calls rank 0: without a file there is
-//! no call of pario's to find the communicator by, and a rank that is alone in its world has no
-//! other.
+//! Both are printed once in a job, by the rank that the launcher calls rank 0. MPI cannot say which
+//! rank that is: without a file pario has no communicator, and a rank that is alone in its world is
+//! always rank 0.
 //!
-//! The library is where programs without a logger find one: it prints what pario logs.
+//! For programs without a logger, the drop-in installs one that prints what pario logs.
 
 use std::sync::Once;
 use std::sync::atomic::Ordering;

@@ -1,20 +1,23 @@
-//! How a rank waits, and how others wake it.
+//! The doorbell of a process: how a rank waits, and how others wake it.
 //!
-//! Each process has one bell for all its communicators, since a call on one of them may wait for
-//! messages of another. It lies in anonymous memory of its own (`memfd`), which other processes
+//! Each process has one doorbell for all its communicators, since a call on one of them may wait
+//! for messages of another. It is in anonymous memory of its own (`memfd`), which other processes
 //! of the node map once and keep.
 //!
-//! A bell counts its rings and those who listen. Who waits first listens (counts itself and notes
-//! the number of rings), then looks once more for what it waits for, and then sleeps unless the
-//! number of rings has changed (a futex compares and sleeps in one step). Who rings first makes
-//! public what there is to see, then looks whether anybody listens, and if so adds a ring and
-//! wakes all who sleep. No ring is lost: between "counts itself" and "looks once more", and between
-//! "makes public" and "looks whether anybody listens", there is a fence of sequential consistency
-//! each. So either the listener sees what was made public, or the ringer sees the listener; and
-//! then its ring comes before the listener noted the number, which is to say that the listener
-//! looks after it, or it changes the number, and the listener does not sleep, or is woken.
+//! A doorbell counts its rings and its listeners.
 //!
-//! Cost: a fence and a load for a ring that nobody listens to, a system call otherwise.
+//! * A rank that waits becomes a listener and reads the number of rings; looks once more for what
+//!   it waits for; and sleeps unless the number of rings has changed (a futex compares and sleeps
+//!   in one step).
+//! * A rank that rings first publishes what there is to see; looks for listeners; and, if there are
+//!   any, adds a ring and wakes them.
+//!
+//! No ring is lost. There is a sequentially consistent fence between the first two steps on each
+//! side. So the listener sees what was published, or the ringer sees the listener. In the second
+//! case the ring comes before the listener reads the number, and the listener looks after it; or it
+//! changes the number, and the listener does not sleep, or is woken.
+//!
+//! Cost: a fence and a load for a ring without listeners, a system call otherwise.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -44,7 +47,7 @@ pub(crate) struct Bell {
 const NAME: &str = "pario-bell";
 
 impl Bell {
-    /// Wakes whoever listens, and makes everything done before visible to it.
+    /// Wakes all listeners, and makes everything done before visible to them.
     pub(crate) fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.listeners.load(Ordering::Relaxed) == 0 {
@@ -71,8 +74,8 @@ pub(crate) struct Listening<'a> {
 }
 
 impl Listening<'_> {
-    /// Sleeps until the bell has been rung since this began to listen, or so much time has passed,
-    /// or for no reason.
+    /// Sleeps until the bell has been rung since this began to listen, or `longest` has passed. It
+    /// may also wake without a reason.
     pub(crate) fn sleep(&self, longest: Duration) {
         let timeout = Timespec {
             tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
@@ -94,7 +97,7 @@ fn own_file() -> &'static (Option<File>, &'static Bell) {
     static OWN: OnceLock<(Option<File>, &'static Bell)> = OnceLock::new();
     OWN.get_or_init(|| match make() {
         Some((file, bell)) => (Some(file), bell),
-        // Nobody else will ring it; whoever waits looks often then.
+        // No other process can ring it; sleeps have a time limit.
         None => (None, Box::leak(Box::default())),
     })
 }

@@ -1,10 +1,10 @@
 //! Memory of another process, found through `/proc/PID/fd/N`.
 //!
-//! A process number that another rank has told may mean a different process here: ranks in
-//! containers may have numbers of their own. Whatever is found is a stranger's until it is proved
-//! to be what was meant: anonymous memory of the right name, sealed by its owner so that its length
+//! A process number of another rank may name a different process here: ranks in containers may
+//! be in different PID namespaces. So what is found has to be proved to be what was meant:
+//! anonymous memory of the right name, sealed by its owner so that its length
 //! stays, of the right length, with the owner's nonce at its start. Nothing of it is changed before
-//! that, and nothing but such memory is even opened: to open a device or a pipe can do harm.
+//! that, and nothing but such memory is even opened: opening a device or a pipe can do harm.
 
 use std::fs::File;
 use std::io;

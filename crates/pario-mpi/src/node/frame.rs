@@ -1,4 +1,4 @@
-//! What stands in a ring: frames, each the header of a message and its bytes.
+//! The contents of a ring: frames, each the header of a message and its bytes.
 
 use pario::Result;
 use pario::comm::{Lane, Tag};

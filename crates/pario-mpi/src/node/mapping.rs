@@ -1,8 +1,8 @@
-//! A file in memory, placed so that large pages fit.
+//! A mapping of an anonymous file, aligned for huge pages.
 //!
-//! Each process that touches a page of shared memory for the first time takes a fault. Large pages
-//! are 512 times fewer; but systems give them to shared memory only if they are asked to, and only
-//! where offset and address are multiples of such a page.
+//! Each process that touches a page of shared memory for the first time takes a page fault. Huge
+//! pages take 512 times fewer; but systems use them for shared memory only on request, and only
+//! where offset and address are multiples of a huge page.
 //!
 //! Unsafe: mappings of the system, named by address; they live as long as [`Mapping`] does.
 
@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// Of most systems; where they are longer, there are none here.
+/// The size of huge pages on most systems; where they are longer, none are used.
 pub(super) const LARGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The first bytes of a file.
 pub(super) struct Mapping {
-    /// A multiple of a large page.
+    /// A multiple of a huge page.
     start: *mut u8,
     bytes: usize,
     /// The room around it, and its length.
@@ -34,7 +34,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// So many bytes of a file that has them; `None` if the system does not map them.
+    /// The first `bytes` bytes of a file that has them; `None` if the system does not map them.
     pub(super) fn new(file: &File, bytes: usize) -> Option<Mapping> {
         let room_bytes = bytes.checked_add(LARGE_PAGE_BYTES)?;
         let (nothing, all) = (ProtFlags::empty(), ProtFlags::READ | ProtFlags::WRITE);
@@ -57,8 +57,8 @@ impl Mapping {
         self.start
     }
 
-    /// Has the system put a range into large pages, if it can; otherwise all is as before. What is
-    /// there stays, and may be in use meanwhile.
+    /// Has the system put a range into huge pages, if it can; otherwise nothing changes. Its bytes
+    /// stay, and may be in use meanwhile.
     pub(super) fn use_large_pages(&self, range: Range<usize>) -> io::Result<()> {
         assert!(range.start <= range.end && range.end <= self.bytes, "a range of the mapping");
         for offset in range.clone().step_by(LARGE_PAGE_BYTES) {
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(byte(&two, 4095), 2);
     }
 
-    /// Where the system has large pages for memory that was touched all over, it has them for
+    /// Where the system has huge pages for memory that was touched all over, it has them for
     /// memory that was not touched at all. It may be short of them, but not refuse the range.
     #[test]
     fn untouched_memory_gets_large_pages_too() {

@@ -2,16 +2,16 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `place` | what ranks tell each other to find each other's memory |
+//! | `place` | what ranks exchange to find each other's memory |
 //! | `segment` | the memory of a communicator's ranks on one node |
 //! | `found` | memory of another process, proved to be what it should be |
-//! | `mapping` | a file in memory, with large pages where it is worth while |
+//! | `mapping` | a mapping of anonymous memory, with huge pages |
 //! | `ring`, `frame` | bytes, and messages, from one rank to another |
 //! | `traffic` | all messages of one rank |
-//! | `bell` | how a rank sleeps and is woken |
+//! | `bell` | the doorbell: how a rank sleeps and is woken |
 //!
-//! All ranks use a way or none does: whatever a rank finds out by itself, it tells all others
-//! before it counts.
+//! All ranks use shared memory, or none does: they exchange what each has found before any of them
+//! acts on it.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, Once};
@@ -36,7 +36,8 @@ use crate::binding::Mpi;
 use crate::environment::NodeMemory;
 use crate::progress;
 
-/// What ranks tell each other after they have tried to meet. Numbers that are not zero mean yes.
+/// What ranks exchange after they have looked for the shared memory. Numbers other than zero mean
+/// yes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answer {
@@ -44,7 +45,7 @@ pub(crate) struct Answer {
     shares: u32,
 }
 
-/// How ranks tell each other something.
+/// How ranks exchange what they know.
 pub(crate) trait Gather {
     /// What every rank says, by rank.
     fn places(&self, own: Place) -> Result<Vec<Place>>;
@@ -67,7 +68,7 @@ pub(crate) struct Node {
     pub(crate) is_split: bool,
 }
 
-/// Lets all ranks of a communicator meet those of their own node; all call it.
+/// Makes or finds the memory of this rank's node; all ranks of a communicator call it.
 pub(crate) fn meet(
     mpi: &'static Mpi,
     (rank, size): (u32, u32),

@@ -1,4 +1,4 @@
-//! Who a rank is, and where it keeps memory for the others: what ranks tell each other first.
+//! Who a rank is, and where it keeps memory for the others: what ranks exchange first.
 
 use std::fs::File;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
@@ -10,7 +10,7 @@ use pario::comm::Affinity;
 use super::bell;
 use crate::environment::NodeMemory;
 
-/// What a rank tells all others when a communicator is made.
+/// What a rank sends to all others when a communicator is made.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {

@@ -4,15 +4,15 @@
 //! is stored by one side only, after the bytes (release), and loaded by the other before them
 //! (acquire). The place of a byte is its number modulo the capacity, a power of two.
 //!
-//! A writer that finds no room says so (`wanting`) and looks once more; a reader that has made room
-//! looks whether the writer wants any, and then rings its bell. A fence of sequential consistency
-//! on either side in between keeps both from overlooking the other.
+//! A writer that finds no room sets `wanting` and looks once more; a reader that has made room
+//! looks at `wanting`, and then rings the writer's doorbell. A sequentially consistent fence
+//! between the two steps, on either side, keeps both from overlooking the other.
 //!
-//! Hazard: either side may be a process that has gone wrong; what it left in the memory leads to
+//! Hazard: the process on the other side may be broken; whatever it left in the memory leads to
 //! errors, never to an access outside of it.
 //!
-//! Unsafe: the bytes are shared with another process, so they are only ever copied from and to
-//! where the numbers say that they belong to this side.
+//! Unsafe: the bytes are shared with another process, so a side only copies from and to the bytes
+//! that belong to it by the two counters.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -134,14 +134,14 @@ impl Reading<'_> {
         self.left
     }
 
-    /// Takes so many bytes and puts them behind others.
+    /// Takes `len` bytes and appends them to others.
     pub(super) fn take(&mut self, len: usize, target: &mut Vec<u8>) {
         assert!(len <= self.left, "only what is there is taken");
         target.reserve(len);
         let (start, until_end) = self.ring.place(self.head);
         let first = len.min(until_end);
         // SAFETY: the writer does not touch the `left` bytes after `head`, and both pieces lie in
-        // them; `target` has room for them behind its own.
+        // them; `target` has room for them after its own.
         unsafe {
             let end = target.as_mut_ptr().add(target.len());
             end.copy_from_nonoverlapping(self.ring.bytes.add(start), first);

@@ -1,28 +1,27 @@
 //! Memory that the ranks of a communicator on one node share.
 //!
-//! The first rank of the node makes it (`memfd`), and only that one changes its length, which is
-//! sealed before others learn of it. They open it through `/proc/PID/fd/N` once it is ready
-//! (`found`): process numbers may mean others there than here, so what is found is proved to be the
-//! segment before it is mapped. Then all exchange whether that went well, and the
-//! descriptors are closed. Nothing has a name in a file system, and nothing is left behind, however
+//! The first rank of the node makes it (`memfd`), sets its length and seals it before others learn
+//! of it. They open it through `/proc/PID/fd/N` once it is ready, and prove that it is the segment
+//! before they map it (`found`). Then all ranks exchange whether that went well, and the
+//! descriptors are closed. Nothing has a name in a file system, and nothing is left, however
 //! a rank ends.
 //!
 //! | part | what it is |
 //! | --- | --- |
-//! | head | whose it is, and whether the transport has failed ([`Head`]) |
+//! | head | the owner's nonce, and whether the transport has failed ([`Head`]) |
 //! | pointer | the shared file pointer |
 //! | members | for each rank of the node, whether it has left |
-//! | controls | for each reader and each writer the numbers of their ring |
+//! | controls | for each reader and each writer the counters of their ring |
 //! | rings | their bytes |
 //! | region | memory for pario to use ([`Region`]) |
 //!
 //! Pointer and region are used only where all ranks are on one node.
 //!
-//! Windows that are used at length get large pages (`mapping`): 16 processes would take thousands
-//! of faults each otherwise.
+//! Windows get huge pages (`mapping`) when a call first uses all slots: without, 16 processes would
+//! take thousands of page faults each.
 //!
-//! Cost: a page is there only once it was touched; rings take at most 64 MiB of a node together for
-//! up to 128 ranks, windows 16 MiB.
+//! Cost: a page takes memory only once it was touched. All rings of a node together take at most
+//! 64 MiB for up to 128 ranks, windows 16 MiB.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -52,7 +51,7 @@ const REGION_BYTES: usize = 16 << 20;
 struct Head {
     /// That of the process that has made the segment.
     nonce: AtomicU64,
-    /// Whether the transport has failed: 0, or how far a rank is in telling of it.
+    /// Whether the transport has failed: 0, or how far a rank is in reporting it.
     failed: AtomicU32,
     rank: AtomicU32,
     text_bytes: AtomicU32,
@@ -88,7 +87,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Of a communicator of so many ranks, `members` of them on this node.
+    /// Of a communicator of `ranks` ranks, `members` of them on this node.
     fn new(ranks: usize, members: usize) -> Layout {
         let pairs = members * members;
         let share = (RINGS_BYTES / pairs).clamp(PAGE_BYTES, RING_BYTES_MAX);
@@ -99,7 +98,7 @@ impl Layout {
         let states_end = states + members * size_of::<Member>();
         let controls = states_end.next_multiple_of(align_of::<Control>());
         let rings = (controls + pairs * size_of::<Control>()).next_multiple_of(PAGE_BYTES);
-        // What comes before the bytes of the region, which begin with a large page.
+        // What comes before the bytes of the region, which begin with a huge page.
         let head = Region::size(ranks, 0);
         let rings_end = rings + pairs * ring_bytes;
         let region = (rings_end + head).next_multiple_of(LARGE_PAGE_BYTES) - head;
@@ -169,7 +168,7 @@ impl Segment {
         head.failed.store(TOLD, order);
     }
 
-    /// Which rank has told that the transport has failed, and how.
+    /// Which rank has reported that the transport has failed, and how.
     pub(super) fn failure(&self) -> Option<(u32, String)> {
         let head = self.head();
         if head.failed.load(Ordering::SeqCst) != TOLD {

@@ -3,15 +3,14 @@
 //! A message goes into the ring to its receiver as far as there is room; the rest waits here and
 //! follows as the receiver makes room.
 //!
-//! What waits here must go on whatever the program does next. If it is from a blocking call, that
-//! call does not return before it is in the ring: all that it needs is that the receivers take part
-//! in the same collective. Otherwise it becomes a task like those of non-blocking calls
-//! (`progress`).
+//! What waits here must be sent whatever the program does next. A blocking call does not return
+//! before its messages are in the rings: for that, the receivers only have to take part in the same
+//! collective. Other messages become a task like those of non-blocking calls (`progress`).
 //!
 //! Cost: two copies of each byte.
 //!
 //! Hazard: MPI may call tasks that send and receive here from any of its functions, so no lock is
-//! held while MPI is called or somebody is woken.
+//! held while MPI is called or a rank is woken.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -308,7 +307,7 @@ impl Traffic {
         self.bells.iter().for_each(|bell| bell.ring());
     }
 
-    /// Which rank has told that the transport has failed, and how.
+    /// Which rank has reported that the transport has failed, and how.
     pub(crate) fn failure(&self) -> Option<(u32, String)> {
         self.segment.failure()
     }
@@ -336,7 +335,7 @@ impl Traffic {
         finished
     }
 
-    /// Tells all others that this rank neither sends nor takes any more.
+    /// Publishes that this rank neither sends nor receives any more.
     pub(crate) fn depart(&self) {
         self.segment.departure(self.own).store(1, Ordering::Release);
         self.bells.iter().for_each(|bell| bell.ring());

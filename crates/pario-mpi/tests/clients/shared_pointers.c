@@ -113,7 +113,7 @@ static void expect_order(MPI_File file, MPI_Offset start, int first) {
         }
 }
 
-/* Fixed-size tickets read by whoever comes first: each is drawn exactly once. */
+/* Fixed-size tickets, read by the rank that comes first: each is drawn exactly once. */
 static void draw_tickets(void) {
     const char *path = scratch("shared_pointers.tickets");
     int tickets = 16 * client_size, *drawn = calloc((size_t)tickets, sizeof *drawn);

@@ -68,7 +68,7 @@ impl Generator {
         }
     }
 
-    /// Blocks one behind the other, or, in memory, in any order; `unit` and whether the lengths
+    /// Blocks one after the other, or, in memory, in any order; `unit` and whether the lengths
     /// are equal come from the form of the list.
     ///
     /// Half of the lists are arithmetic progressions as programs make them by hand, and some of

@@ -20,7 +20,7 @@ impl Generator {
         Distributed { etype: etype.recipe, filetypes, complete }
     }
 
-    /// A process grid of so many ranks.
+    /// A process grid of this number of ranks.
     fn grid(&mut self, ranks: u32) -> Vec<u32> {
         let mut rest = ranks;
         let mut grid = Vec::new();

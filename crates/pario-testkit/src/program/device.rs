@@ -1,4 +1,4 @@
-//! What the file of a program lies on: memory, with less to offer, or with a flaw.
+//! The storage of a program's file: memory, with fewer capabilities, or with a flaw.
 
 use pario::storage::{Capabilities, Driver, LockGuard, LockRange, Memory, OpenMode, Storage};
 use pario::{Error, ErrorClass, Result};

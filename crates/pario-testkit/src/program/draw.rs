@@ -294,7 +294,7 @@ impl Draw {
 
     fn transfer(&mut self, in_company: bool) -> Transfer {
         let mode = self.program.mode;
-        // Calls that are under way together must not meet; writes at own pointers seldom do.
+        // Calls that are under way together must not overlap; writes at own pointers seldom do.
         let writes = if in_company { 4 } else { 2 };
         let write = mode.write && (!mode.read || !self.chance(writes));
         let collective = self.random.random_ratio(3, 5);

@@ -7,7 +7,7 @@ use crate::recipe::{FieldRecipe, Recipe};
 use crate::typemap::native_bytes;
 use pario::Element;
 
-/// The recipe of the same type in a file: elements that are shorter there are so many bytes.
+/// The recipe of the same type in a file: elements that are shorter there become bytes.
 pub(super) fn in_file(recipe: &Recipe) -> Recipe {
     let inside = |old: &Recipe| Box::new(in_file(old));
     let mut copy = recipe.clone();

@@ -1,7 +1,7 @@
-//! A place where ranks wait for each other, whatever transport they have.
+//! A barrier of ranks, on any transport.
 //!
-//! The last one to come does some work while the others stand still. A rank that panics breaks
-//! the meeting, so that nobody waits for it.
+//! The last rank that arrives does some work before all go on. A rank that panics breaks the
+//! barrier, so that no rank waits for it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -14,7 +14,7 @@ pub(super) struct Meeting {
 #[derive(Default)]
 struct State {
     here: usize,
-    /// Number of the meeting.
+    /// How often all ranks have passed.
     number: u64,
     waiting: Vec<Waker>,
     broken: bool,
@@ -29,7 +29,7 @@ impl Meeting {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for all ranks; the last one does `last` before anybody goes on.
+    /// Waits for all ranks; the last one does `last` before any rank goes on.
     pub(super) async fn meet(&self, last: impl FnOnce()) {
         let mut last = Some(last);
         let mut mine = None;
@@ -65,7 +65,7 @@ impl Meeting {
     }
 }
 
-/// Breaks a meeting when its rank panics.
+/// Breaks the barrier when its rank panics.
 pub(super) struct Attendance<'a>(pub(super) &'a Meeting);
 
 impl Drop for Attendance<'_> {

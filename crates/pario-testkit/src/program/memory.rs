@@ -1,4 +1,4 @@
-//! The memory of a rank's piece, and calls that have it.
+//! The memory of a rank's part of a step, and the calls that use it.
 
 use super::Piece;
 use super::oracle::Outcome;

@@ -2,12 +2,12 @@
 //!
 //! The rules, where the standard leaves room:
 //!
-//! * A read ends before the first byte, in data order, that lies at or behind the end of the
+//! * A read ends before the first byte, in data order, that lies at or beyond the end of the
 //!   file; what follows in memory stays as it was. In `external32` only whole elements are read.
 //! * [`Outcome::moved`] counts bytes in memory.
 //! * Pointers move by what was asked for, also where the file ends. A plan moves the individual
 //!   pointer when it is made, not when it runs.
-//! * The end of a view is behind the last etype that has a byte in the file.
+//! * The end of a view is after the last etype that has a byte in the file.
 //! * Calls that are under way together may share bytes only if all of them read. Calls that read
 //!   while others write end before the end of the file.
 

@@ -5,8 +5,9 @@
 //! nobody may block there, and a planned call is made as a plain one, since plans have no
 //! asynchronous form.
 //!
-//! After a step all ranks meet; the last to come compares the file and the shared pointer while
-//! nobody touches them. A rank that finds a difference goes on to the meeting, where all leave.
+//! There is a barrier after each step; the last rank to arrive compares the file and the shared
+//! pointer while no rank touches them. A rank that finds a difference goes on to the barrier, after
+//! which all ranks end.
 
 use super::device::Limited;
 use super::meeting::{Attendance, Meeting};
@@ -129,7 +130,7 @@ impl World {
         std::mem::take(&mut self.differences.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Compares the bytes of the file, and notes where they differ.
+    /// Compares the bytes of the file, and records where they differ.
     pub(super) fn compare_file(&self, when: &str, wanted: Option<&[u8]>) {
         let found = self.memory.contents(PATH);
         match (wanted, found) {

@@ -7,7 +7,7 @@
 //! 1. A buffer is used only while the [`Source`] or [`Target`] that it came from borrows the
 //!    user's slice, and only by the call at hand: no other rank ever touches it. Bytes of a source
 //!    are only read.
-//! 2. Slots of shared memory: see `shared`.
+//! 2. For slots of shared memory, the rule of `shared` holds.
 #![allow(unsafe_code)]
 
 #[cfg(feature = "ndarray")]
@@ -33,7 +33,7 @@ pub(crate) use turns::Turns;
 /// the cache to the end. So do writes to shared windows, whose lines other cores have just used.
 const STREAMED_BYTES_MIN: u64 = 1 << 20;
 
-/// Memory with data in it, whoever owns it.
+/// Memory with data in it: an address, its bounds and a layout.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     span: Span,

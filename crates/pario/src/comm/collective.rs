@@ -4,10 +4,10 @@
 //! Failures are those of the communicator.
 //!
 //! Cost: `all_gather` takes ceil(log2 P) steps of one message each; a rank sends and receives
-//! every contribution once. Where ranks oversubscribe their node, rank 0 receives P - 1 messages,
-//! and a tree takes the answer to all: each rank waits once, and whoever is woken wakes others
-//! before it does anything else. (If rank 0 woke all, the first one might take its processor, and
-//! let the others sleep.)
+//! every contribution once. Where ranks oversubscribe their one node, rank 0 gathers P - 1 messages
+//! and broadcasts the result along a binomial tree: each rank waits once, and a rank that is woken
+//! wakes its children first. (If rank 0 woke all ranks, the first of them could take its core
+//! before it has woken the others.)
 
 use super::{Communicator, Lane, Tag, oversubscribes_one_node, receive};
 use crate::datatype::wire::{Reader, Writer};
@@ -66,8 +66,8 @@ async fn through_one(
     Ok(all)
 }
 
-/// In step s each rank passes all it has to the rank 2^s before it, and takes what the rank 2^s
-/// behind it has.
+/// Dissemination: in step s each rank sends all it has to the rank 2^s below it, and receives what
+/// the rank 2^s above it has.
 async fn disseminate(
     communicator: &dyn Communicator,
     call: u64,

@@ -1,9 +1,9 @@
 //! How many cores the ranks of a node have, and whether they are oversubscribed.
 //!
-//! The affinity of one rank says nothing of its node: launchers bind each rank to a core. All
-//! cores that are online are too many where a job has a part of a node. So each rank describes
-//! what it may use ([`Affinity`], 16 bytes, sent when ranks first meet), and all make the same
-//! number of that:
+//! The affinity of one rank says nothing of its node: launchers bind each rank to a core. And a job
+//! may have only a part of the cores that are online. So each rank describes what it may use
+//! ([`Affinity`], 16 bytes, exchanged when a communicator is made), and all ranks compute the same
+//! number from that:
 //!
 //! * Cores of ranks with the same mask are counted once, those of different masks are added up.
 //!   Launchers give ranks equal or disjoint masks; with masks that overlap in part the sum is too
@@ -19,7 +19,7 @@
 //! | Slurm or `docker run --cpuset-cpus` | within the job's cpuset: the kernel sees to that | |
 //! | `docker run --cpus 2`, bound or not | any | at most 2 |
 //!
-//! Processors count as the system numbers them: two hardware threads of a core are two.
+//! Cores count as the system numbers them: two hardware threads of a core are two.
 //!
 //! Unsafe: the kernel writes a mask into memory whose length it is given.
 #![allow(unsafe_code)]
@@ -98,7 +98,7 @@ fn mask() -> Vec<u64> {
     while words <= WORDS_MAX {
         let mut mask = vec![0u64; words];
         let bytes = words * size_of::<u64>();
-        // SAFETY: the mask is as long as the call is told, and any bits are words.
+        // SAFETY: the mask is as long as the call is given, and any bits are words.
         let code = unsafe { libc::sched_getaffinity(0, bytes, mask.as_mut_ptr().cast()) };
         if code == 0 {
             return mask;

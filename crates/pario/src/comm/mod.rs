@@ -1,15 +1,14 @@
-//! How ranks talk to each other. Knows no files.
+//! How ranks reach each other. Knows no files and no windows.
 //!
 //! A [`Communicator`] is what a transport must offer: messages that never block their sender, a
-//! number that all ranks can add to, memory that all share where they are on one node, and a way to
-//! carry work forward. Everything collective is written once on top of it (`collective`). Three
+//! shared counter, memory that all ranks share where they are on one node, and a way to make
+//! progress on work. Everything collective is written once on top of it (`collective`). Three
 //! transports live here: [`Solo`] (one rank), [`Threads`] (ranks are threads of this process) and
 //! [`Simulated`] (all ranks in one thread, in an order that a seed decides).
 //!
 //! Calls that wait are futures. A blocking call drives its future to the end
 //! ([`Communicator::block_on`]); a non-blocking one hands it over ([`Communicator::spawn`]); the
-//! simulator polls all of them in the order it likes. There is no runtime besides these two
-//! methods.
+//! simulator polls all of them in an order that its seed decides. There is no other runtime.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -77,12 +76,12 @@ pub trait Condition: Send {
     /// The collective call that waits; none for an independent one.
     fn call(&self) -> Option<u64>;
 
-    /// What is waited for, such as the ranks that have to do something, and what may be the reason
-    /// that it takes so long.
+    /// What is waited for, such as the ranks that have to do something; and a question that may
+    /// help to find the reason of a long wait.
     fn awaited(&self) -> (String, &'static str);
 }
 
-/// A group of ranks that can talk to each other.
+/// A group of ranks that can send messages to each other.
 ///
 /// Every rank has its own value; ranks are numbered from 0. A failure of a peer is an error of
 /// class `PeerLost` in whatever waits for it, on every rank: nobody waits for ever. An error of the

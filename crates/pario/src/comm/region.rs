@@ -1,7 +1,7 @@
-//! Memory that all ranks of a communicator share: numbers and bytes.
+//! Memory that all ranks of a communicator share: atomic numbers and bytes.
 //!
-//! A transport offers it where all ranks are on one node. What the numbers and bytes mean is not
-//! known here: `exchange` schedules windows and keeps writers apart with them.
+//! A transport offers it where all ranks are on one node. `exchange` gives the numbers and bytes
+//! their meaning: it schedules windows and keeps writers apart with them.
 //!
 //! | part | what it is |
 //! | --- | --- |
@@ -9,7 +9,8 @@
 //! | ranks | [`RANK_NUMBERS`] atomic numbers for each rank |
 //! | bytes | as many as the transport offers, from the beginning of a page on |
 //!
-//! Unsafe: an address and a length, for a keeper that keeps them mapped; and atomic numbers there.
+//! Unsafe: memory is named by an address and a length; a keeper keeps it mapped. The numbers in it
+//! are only used as atomic ones.
 #![allow(unsafe_code)]
 
 use std::fmt;

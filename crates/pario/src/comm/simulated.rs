@@ -1,8 +1,8 @@
 //! All ranks in one thread, in an order that a seed decides.
 //!
-//! Each rank is a future. A step of the simulation either polls one that can go on or delivers
-//! one message; which, a random number generator decides. The same seed gives the same run, so
-//! that a schedule that breaks something can be repeated.
+//! Each rank is a future. A step of the simulation polls a rank that can go on, or delivers a
+//! message; a random number generator decides which. The same seed gives the same run, so that a
+//! schedule that breaks something can be repeated.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;

@@ -1,8 +1,8 @@
 //! Ranks as threads of this process.
 //!
 //! Each rank has a mailbox; sending puts a message into the receiver's and wakes it. Ranks can be
-//! spread over pretended nodes, and can be told not to share memory, so that everything that runs
-//! between machines can be run and tested without them.
+//! spread over pretended nodes, and sharing memory can be switched off, so that what happens
+//! between nodes can be tested on one.
 //!
 //! A rank that panics, or ends while others wait for it, breaks the whole group: every wait that
 //! would last returns an error of class `PeerLost` that names it.
@@ -38,7 +38,7 @@ pub struct Threads {
     shared_bytes: usize,
 }
 
-/// Memory that ranks share for windows of a file, unless told otherwise.
+/// Default for the memory that ranks share for windows of a file.
 const SHARED_BYTES: usize = 16 << 20;
 
 impl Threads {
@@ -174,7 +174,7 @@ impl Group {
         }
     }
 
-    /// The exchange of a name; whoever asks first makes it, every rank asks once.
+    /// The exchange of a name; the rank that asks first makes it, every rank asks once.
     fn exchange(&self, key: Key) -> Arc<Exchange> {
         let mut exchanges = lock(&self.exchanges);
         let Exchanges { count, expected, alive } = &mut *exchanges;
@@ -311,8 +311,8 @@ impl Communicator for Rank {
             }
             return Poll::Ready(Ok(message));
         }
-        // The mailbox stays locked until the waker is in it: whoever breaks the group after this
-        // check finds the waker.
+        // The mailbox stays locked until the waker is in it: a rank that breaks the group after
+        // this check finds the waker.
         if let Err(error) = self.group.check(from..from + 1) {
             drop(mailbox);
             self.group.wake_all();

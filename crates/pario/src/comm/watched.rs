@@ -1,8 +1,8 @@
-//! Says which rank is waited for, when a wait lasts.
+//! A watchdog: a long wait is logged, with the rank that is waited for.
 //!
-//! A rank that does not make a collective call that the others make leaves them waiting. Nothing
-//! can be done about that from here, but they can name it: after some time, and again after twice
-//! that time and so on, a waiting rank logs for whom it waits.
+//! A rank that does not make a collective call that the others make leaves them waiting. They
+//! cannot end that, but they can name the rank: after some time, again after twice that time, and
+//! so on, a waiting rank logs for which rank it waits.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -54,7 +54,7 @@ struct Wait {
 }
 
 impl Wait {
-    /// Whether it is time to mention a wait that has lasted so long.
+    /// Whether it is time to log a wait that has lasted this time.
     fn is_due(&mut self, lasted: Duration) -> bool {
         let due = lasted >= self.mentioned_next;
         if due {
@@ -81,8 +81,8 @@ impl Watched {
         self.patience_ms.store(milliseconds(patience), Ordering::Relaxed);
     }
 
-    /// Notes that a wait goes on, or that it has ended; `whom` names what is waited for, and a
-    /// question that helps.
+    /// Records that a wait goes on, or that it has ended; `whom` names what is waited for, and a
+    /// question that may help to find the reason.
     fn note(&self, awaited: Awaited, waits: bool, whom: &dyn Fn() -> (String, &'static str)) {
         let patience = Duration::from_millis(self.patience_ms.load(Ordering::Relaxed));
         if patience.is_zero() {

@@ -4,12 +4,12 @@
 //! (or contiguous) with one block length, and copies it with a loop specialised for that length.
 //!
 //! Cost: one pass over the bytes; per block one load and one store for blocks of 1, 2, 4, 8 and
-//! 16 bytes, a few for the other common sizes up to 64, a `memcpy` for larger ones. Bytes that are
-//! not wanted in the cache go past it (`stream`), where the target is contiguous.
+//! 16 bytes, a few for the other common sizes up to 64, a `memcpy` for larger ones. Where the
+//! caller asks for it, non-temporal stores keep the target out of the cache (`stream`).
 //!
-//! Unsafe: memory is named by raw spans, because a rank's buffer may be read by other threads
-//! and MPI buffers may lie on both sides of their origin. A [`Span`] carries its bounds, and each
-//! stretch is checked against them before a byte is touched.
+//! Unsafe: memory is named by raw spans, because slots of shared memory are used by several ranks
+//! at a time, and MPI buffers may lie on both sides of their origin. A [`Span`] carries its bounds,
+//! and each stretch is checked against them before a byte is touched.
 #![allow(unsafe_code)]
 
 mod stream;
@@ -165,7 +165,7 @@ pub(crate) unsafe fn copy(target: Side<'_>, source: Side<'_>, len: u64, stores: 
     unsafe { Copying::new(target, source, len, stores) }.step(u64::MAX);
 }
 
-/// A copy that is made step by step, so that several can take turns.
+/// A copy that is made step by step, so that several can be made round-robin.
 pub(crate) struct Copying<'a> {
     to: Cursor<'a>,
     from: Cursor<'a>,
@@ -192,7 +192,7 @@ impl<'a> Copying<'a> {
         }
     }
 
-    /// Copies about so many of the bytes that are left, or all.
+    /// Copies about this number of the bytes that are left, or all.
     ///
     /// # Panics
     /// As [`copy`].
@@ -230,8 +230,8 @@ impl<'a> Copying<'a> {
         }
     }
 
-    /// Makes a step of about so many bytes of each of these copies at once, if they are [`GROUP`]
-    /// whose short blocks lie side by side; whether it has.
+    /// Makes a step of about this number of bytes of each of these copies at once, if there are
+    /// [`GROUP`] of them and their short blocks lie side by side; returns whether it has.
     ///
     /// # Panics
     /// As [`copy`].

@@ -1,7 +1,7 @@
 //! Walking through a layout in data order, a strided chunk at a time.
 //!
 //! A [`Chunk`] is an innermost loop: `count` blocks of `len` bytes at a stride. A regular pattern
-//! of millions of blocks is one chunk, so that whoever copies pays per chunk and not per block.
+//! of millions of blocks is one chunk, so that a copy costs a step per chunk and not per block.
 
 use std::ops::Range;
 
@@ -30,10 +30,10 @@ impl Chunk {
 
 /// A place in a layout that moves forward in data order.
 pub(crate) struct Cursor<'a> {
-    /// The loops and sequences above the current chunk that have more bodies behind it.
+    /// The loops and sequences above the current chunk that have more bodies after it.
     frames: Vec<Frame<'a>>,
     chunk: Chunk,
-    /// Bytes of the chunk's first block that lie behind the cursor.
+    /// Bytes of the chunk's first block that the cursor has passed.
     passed: u64,
     remaining: u64,
     origin: i64,
@@ -114,7 +114,7 @@ impl<'a> Cursor<'a> {
         (self.passed == 0).then(|| blocks.map(move |(offset, len)| (base + offset, len)))
     }
 
-    /// Moves forward by so many blocks of the list that it is in, and by all their bytes.
+    /// Moves forward by this number of blocks of the list that it is in, and by all their bytes.
     pub(crate) fn advance_in_list(&mut self, blocks: usize, bytes: u64) {
         let Some(last) = blocks.checked_sub(1) else { return };
         if let Some(frame) = self.frames.last_mut() {

@@ -47,7 +47,7 @@ fn apart(one: Placed<'_>, two: Placed<'_>, period: Option<i128>, budget: &mut u3
         && one.span() <= period
         && two.span() <= period
     {
-        // Only the copies next to `one` can meet it.
+        // Only the copies next to `one` can overlap it.
         let phase = (two.offset - one.offset).rem_euclid(period);
         let after = Placed { offset: one.offset + phase, ..two };
         let before = Placed { offset: after.offset - period, ..two };

@@ -84,12 +84,12 @@ pub(super) struct Part {
 pub(super) struct Facts {
     /// Bytes of data.
     pub(super) size: u64,
-    /// Lowest offset, and the one behind the highest.
+    /// Lowest offset, and the one after the highest.
     pub(super) lower: i64,
     pub(super) upper: i64,
     /// Offset of the last block in data order.
     last: i64,
-    /// Number of blocks; neighbouring ones may touch where loops meet.
+    /// Number of blocks; neighbouring ones may touch where one loop follows another.
     pieces: u64,
     /// Each block begins where the previous one ended, or later.
     sorted: bool,
@@ -391,7 +391,7 @@ impl Layout {
         Ok(Layout { origin, node: self.node.clone() })
     }
 
-    /// `count` copies, each `stride` bytes behind the previous one.
+    /// `count` copies, each `stride` bytes after the previous one.
     pub(crate) fn repeated(&self, count: u64, stride: i64) -> Result<Layout> {
         if count == 0 || self.is_empty() {
             return Ok(Layout::empty());
@@ -444,7 +444,7 @@ impl Layout {
         self.origin + self.node.facts().lower
     }
 
-    /// Offset behind the highest data byte.
+    /// Offset after the highest data byte.
     pub(crate) fn upper(&self) -> i64 {
         self.origin + self.node.facts().upper
     }
@@ -494,7 +494,7 @@ impl Layout {
     }
 }
 
-/// Adds an item behind others, merged with the last one where they touch.
+/// Appends an item to others, merged with the last one where they touch.
 fn append(items: &mut Vec<(i64, Node)>, item: (i64, Node)) -> Result<()> {
     if let Some((offset, node)) = items.last_mut()
         && let Some(merged) = merged((*offset, node), &item)?
@@ -586,8 +586,8 @@ fn fold_repetitions(items: Vec<(i64, Node)>) -> Result<Vec<(i64, Node)>> {
     Ok(folded)
 }
 
-/// Whether so many turns of a group of items become a loop: a few turns do if they are all items,
-/// or not only blocks.
+/// Whether this number of turns of a group of items becomes a loop: a few turns do if the items are
+/// all in the group, or not only blocks.
 fn worth_a_loop(items: &[(i64, Node)], group: &[(i64, Node)], turns: usize) -> bool {
     let (covered, few) = (group.len() * turns, if group.len() == 1 { 3 } else { 8 });
     let is_tree = |item: &(i64, Node)| matches!(item.1, Node::Tree(_));

@@ -1,12 +1,12 @@
 //! Blocks at listed offsets: what irregular data is made of.
 //!
-//! There may be millions, as long as the data itself if they are short, and each call walks through
-//! all of them. So a block is two numbers, and whoever looks for one begins where it would be if
-//! all were evenly spread: halving a list that is in no cache costs a dozen loads from memory, one
-//! after the other.
+//! There may be millions of blocks; if they are short, the list is as long as the data itself, and
+//! each call walks through all of it. So a block is two numbers. A search begins where the block
+//! would be if all were evenly spread (interpolation): bisecting a list that is in no cache costs a
+//! dozen loads from memory, one after the other.
 //!
-//! Cost: 16 bytes a block; a search takes a few steps near its guess, and no more than twice those
-//! of halving anywhere.
+//! Cost: 16 bytes a block; a search takes a few steps near its guess, and never more than twice the
+//! steps of bisection.
 
 /// How far from the guess a search looks first.
 const NEAR: usize = 32;
@@ -14,7 +14,7 @@ const NEAR: usize = 32;
 /// Two blocks or more.
 #[derive(Debug, PartialEq)]
 pub(super) struct List {
-    /// The blocks, and the end of the data behind them.
+    /// The blocks, and after them the end of the data.
     places: Box<[Place]>,
 }
 
@@ -26,7 +26,7 @@ struct Place {
 }
 
 impl List {
-    /// Blocks of so many bytes at these offsets; their sum has been seen to fit.
+    /// Blocks of these numbers of bytes at these offsets; their sum has been checked to fit.
     pub(super) fn new(blocks: impl ExactSizeIterator<Item = (i64, u64)>) -> List {
         let mut places = Vec::with_capacity(blocks.len() + 1);
         let mut position = 0;
@@ -73,11 +73,11 @@ impl List {
         usize::try_from(share / u128::from(whole.max(1))).unwrap_or(0)
     }
 
-    /// The first place that is behind what is looked for, or the end; all that follow are, too.
+    /// The first place that is after what is looked for, or the end; all that follow are, too.
     fn first(&self, guess: usize, is_behind: impl Fn(&Place) -> bool) -> usize {
         let blocks = &self.places[..self.len()];
         let (mut low, mut high, mut step) = (guess, guess, NEAR);
-        // All below `low` are before it, all from `high` on are behind it.
+        // All below `low` are before it, all from `high` on are after it.
         while low > 0 && is_behind(&blocks[low - 1]) {
             (low, high, step) = (low.saturating_sub(step), low - 1, 2 * step);
         }

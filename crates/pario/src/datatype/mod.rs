@@ -155,7 +155,7 @@ impl Datatype {
         Ok(self.compiled(Form::External)?.extent())
     }
 
-    /// Offset of data byte `byte`, or `None` behind the last.
+    /// Offset of data byte `byte`, or `None` after the last.
     pub fn offset_of(&self, byte: u64) -> Option<i64> {
         let layout = &self.compiled.native.layout;
         (byte < layout.size()).then(|| layout.offset_of(byte))

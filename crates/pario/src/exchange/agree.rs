@@ -1,4 +1,4 @@
-//! What all ranks have to agree on: which call they make, and its error.
+//! What all ranks agree on: which call they make, and its error.
 //!
 //! Every rank contributes its error, if it has one. All return the same one: of the greatest
 //! (most specific) class, from the lowest rank that has it, with that rank's text.

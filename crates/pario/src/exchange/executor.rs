@@ -7,7 +7,7 @@
 //! | placement | give and take | serve |
 //! | --- | --- | --- |
 //! | own memory, direct (`messages`) | a message to or from each aggregator | the aggregator |
-//! | own memory, phases (`relay`) | messages from partner to partner | the holder |
+//! | own memory, phases (`relay`) | store-and-forward between partners | the holder |
 //! | shared memory (`shared`) | a rank copies its own bytes | self-scheduled, or the aggregator |
 //!
 //! A failure is data: the rank that has it goes on through the rounds without touching storage, and

@@ -1,14 +1,14 @@
-//! A gate for writes: open while nobody rewrites bytes of others.
+//! A shared/exclusive gate for writes: open while no rank rewrites bytes of others.
 //!
-//! A rank that sieves, or fills holes, reads bytes of others and writes them back; a rank that
-//! writes such a byte meanwhile would lose it. Range locks keep them apart, but cost a plain write
-//! two system calls, and almost always nobody rewrites. So a plain write passes the gate with two
-//! atomic operations; a rewriter closes the gate, waits for the writes that are on their way, and
-//! from then on everybody locks until the gate opens again.
+//! A rank that sieves, or fills holes, reads bytes of others and writes them back (a rewriter). A
+//! rank that wrote such a byte in between would lose it. Range locks keep the two apart, but cost a
+//! plain write two system calls, and rewriters are rare. So a plain write passes the gate with two
+//! atomic operations. A rewriter closes the gate and waits for the writes in flight; from then on
+//! every writer locks, until the gate opens again.
 //!
-//! The order of all of it is that of sequential consistency: a writer announces itself and then
-//! looks whether the gate is closed, a rewriter closes it and then looks for writers. One of them
-//! sees the other.
+//! All operations are sequentially consistent: a writer announces itself and then looks whether the
+//! gate is closed; a rewriter closes it and then looks for writers. So at least one of them sees
+//! the other.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl<'a> Gate<'a> {
         &self.numbers[GATE]
     }
 
-    /// How many writes of a rank are on their way.
+    /// How many writes of a rank are in flight.
     fn writes(self, rank: u32) -> &'a AtomicU64 {
         &self.numbers[HEAD + index(rank) * RANK + WRITES]
     }
@@ -73,7 +73,7 @@ impl<'a> Gate<'a> {
     }
 }
 
-/// No write is on its way.
+/// No write is in flight.
 struct Quiet<'a> {
     gate: Gate<'a>,
     looks: u32,
@@ -106,7 +106,7 @@ impl Condition for Quiet<'_> {
     }
 }
 
-/// One writer on its way, or one rewriter.
+/// One write in flight, or one rewriter.
 pub(crate) struct Pass<'a> {
     counted: &'a AtomicU64,
 }

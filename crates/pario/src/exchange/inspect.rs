@@ -1,12 +1,12 @@
-//! Before the rounds: the ranks tell each other what they ask for, and all make the same plan.
+//! Before the rounds: the ranks announce what they ask for, and all make the same plan.
 //!
-//! A regular access is some tens of bytes and goes to every rank; each then computes everybody's
-//! share of every window by itself, so that no offset is ever sent. An irregular one (a long list)
-//! stays where it is, and each aggregator gets only the part that lies in its domain. Where ranks
-//! take their bytes out of shared windows by themselves, all get an outline of it instead.
+//! A regular access is some tens of bytes and goes to every rank; each then computes the share of
+//! every rank in every window, so that no offset is sent. Of an irregular one (a long list), each
+//! aggregator gets only the part that lies in its domain. Where shared windows are self-scheduled,
+//! all ranks get its bounding extent in each window instead (an outline).
 //!
 //! Cost: one all-gather; for each irregular rank one message to each aggregator, or an all-gather
-//! of some bytes for each window.
+//! of a few bytes for each window.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -215,7 +215,7 @@ fn agree(
     Ok((own.map_err(|_| lost())?, announcements))
 }
 
-/// What each rank tells all others about its request.
+/// What each rank announces of its request to all others.
 struct Announcement {
     name: Vec<u8>,
     blocking: bool,
@@ -439,7 +439,7 @@ fn all_disjoint(peers: &[Access]) -> bool {
 
 /// Whether the accesses of no pair share a byte.
 fn pairs_disjoint(all: &[Access], mut pairs: impl Iterator<Item = (usize, usize)>) -> bool {
-    // Views go on after the request, where they may well meet.
+    // Views go on after the request, where they may well overlap.
     let asked = |access: &Access| access.part(&access.positions());
     let Ok(asked) = all.iter().map(asked).collect::<Result<Vec<Access>>>() else { return false };
     pairs.all(|(one, two)| {
@@ -458,7 +458,7 @@ mod tests {
     use super::*;
     use crate::datatype::layout::Layout;
 
-    /// A filetype that ends behind its last element overlaps with those of others when it is
+    /// A filetype that ends after its last element overlaps with those of others when it is
     /// repeated; a request of one of them does not.
     #[test]
     fn only_what_is_asked_for_must_be_disjoint() {

@@ -1,13 +1,13 @@
 //! Windows in the memory of their aggregators: bytes travel in messages.
 //!
-//! At most [`ROUNDS_AHEAD`] messages from one rank to another are not yet answered, which bounds
-//! the memory they take. Who sends what to whom follows from the plan on both sides: there are no
-//! counts to exchange.
+//! At most [`ROUNDS_AHEAD`] messages from one rank to another are unacknowledged, which bounds
+//! the memory they take. Both sides know from the plan which rank sends what to which: no
+//! counts are exchanged.
 //!
 //! The last byte of each message says whether its sender goes on or has given up; a rank that
-//! learns of a failure gives up too, but stays in the rounds to their end.
+//! learns of a failure gives up too, but takes part until the last round.
 //!
-//! Cost: a copy to a message, its way, and a copy to the window.
+//! Cost: a copy into a message, its transfer, and a copy into the window.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 use crate::plan::two_phase::{Domain, Holes};
 
-/// How many messages a rank may send to another before the first is answered.
+/// How many unacknowledged messages a rank may have sent to another.
 const ROUNDS_AHEAD: u32 = 2;
 
 pub(super) const GOES_ON: u8 = 0;

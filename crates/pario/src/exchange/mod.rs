@@ -5,18 +5,18 @@
 //! | `inspect` | the ranks announce what they ask for; all make the same plan |
 //! | `executor` | rounds over windows: give, serve, take |
 //! | `messages` | windows in the memory of their aggregators |
-//! | `relay` | bytes from partner to partner, in the phases of a round |
+//! | `relay` | store-and-forward between partners, in the phases of a round |
 //! | `shared` | windows in shared memory, where each rank copies its own bytes |
-//! | `schedule` | who uses which shared window when |
+//! | `schedule` | which rank uses which shared window when |
 //! | `window`, `coverage` | one window: assembled, stored, fetched |
 //! | `independent` | a rank serves its own request |
 //! | `outcome`, `agree` | one outcome out of each rank's part |
-//! | `gate`, `protect` | writers and rewriters of bytes of others, kept apart |
+//! | `gate`, `protect` | keep writers and rewriters of bytes of others apart |
 //!
 //! One executor runs every shuffled plan. It knows rounds, not strategies. A failure is data: the
 //! rank that has it goes on through the rounds without touching storage, and all of them learn it
-//! at the end, in `outcome`. Only a lost rank ends a collective early, and it ends it for
-//! everybody.
+//! at the end, in `outcome`. Only a lost rank or a failed transport ends a collective early, and
+//! it does so on all ranks.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -78,8 +78,8 @@ pub(crate) struct Prepared {
     pub(crate) peers: Vec<Access>,
     /// Whether no byte of the file is asked for by two ranks, as far as that has been seen.
     pub(crate) disjoint: bool,
-    /// Whether ranks learn in shared memory that all are done; the same on all ranks. As with
-    /// windows there, nobody makes other calls meanwhile.
+    /// Whether the call ends with a barrier in shared memory; the same on all ranks. As with
+    /// windows there, no rank makes other calls on the file meanwhile.
     ends_in_region: bool,
     /// Whether all ranks take part.
     pub(crate) collective: bool,
@@ -115,8 +115,8 @@ pub(crate) struct Job<'a> {
     pub(crate) call: u64,
     pub(crate) storage: &'a dyn Storage,
     pub(crate) prepared: &'a Arc<Prepared>,
-    /// The user's memory. Alive and not touched by the user while the job runs: whoever makes a
-    /// job borrows it for that long.
+    /// The user's memory. Alive and not touched by the user while the job runs: the caller that
+    /// makes a job borrows it for that long.
     pub(crate) buffer: &'a Buffer,
     /// What is wrong with this rank's buffer. It is not touched then, but the rank takes part.
     pub(crate) refused: Option<Error>,

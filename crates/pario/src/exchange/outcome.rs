@@ -1,9 +1,9 @@
 //! One outcome out of each rank's part.
 //!
 //! A rank knows by itself what it could not read, and what it should have stored but has not. If
-//! all went well everywhere, nothing more is exchanged. Otherwise all ranks exchange reports: all
-//! return the same error, the greatest (most specific) class, from the lowest rank that has it,
-//! with that rank's text; and each counts its bytes up to the first that did not move.
+//! all ranks share memory and are well, nothing more is exchanged. Otherwise all ranks exchange
+//! reports and return the same error (`agree`); each counts its bytes up to the first that did not
+//! move.
 
 use std::ops::Range;
 
@@ -101,7 +101,7 @@ pub(super) async fn conclude(
 }
 
 /// How many bytes of a request, from its first one on, are in none of the parts of the file that
-/// are not done: what lies behind the first gap is not claimed, whether it moved or not.
+/// are not done: what lies after the first gap is not claimed, whether it moved or not.
 fn leading(own: &Access, undone: impl Iterator<Item = Range<u64>>) -> u64 {
     let first = own.positions().start;
     let missing = undone.map(|file| own.within(&file)).filter(|positions| !positions.is_empty());

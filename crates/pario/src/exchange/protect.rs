@@ -1,7 +1,7 @@
-//! Writers, and those who read bytes of others and write them back, are kept apart.
+//! Keeps plain writes apart from rewriters: ranks that read bytes of others and write them back.
 //!
 //! A plain write passes the gate, or locks its range where the gate is closed; a rewriter closes
-//! the gate and locks. Both wait under the eyes of the watchdog, and end when a rank is lost.
+//! the gate and locks. The watchdog sees both waits, and both end when a rank is lost.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -91,7 +91,7 @@ impl Protection<'_> {
 }
 
 impl<'a> Job<'a> {
-    /// Lets a plain write go: past the gate if it is open, or under a lock.
+    /// Protects a plain write: it passes the gate if that is open, or locks its range.
     pub(super) async fn protect_write(
         &self,
         file: &Range<u64>,
@@ -105,7 +105,7 @@ impl<'a> Job<'a> {
         Ok(Protection::Locked { lock: lock(self, range).await?, closed: None })
     }
 
-    /// Lets bytes of others be read and written back: nobody else writes them meanwhile.
+    /// Protects a rewrite of bytes of others: no other rank writes them meanwhile.
     pub(super) async fn protect_rewrite(
         &self,
         file: &Range<u64>,

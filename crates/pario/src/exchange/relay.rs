@@ -1,13 +1,13 @@
-//! Phases: bytes go from partner to partner until they are where they are stored, and back.
+//! Store-and-forward in phases: partners pass bytes on, to the ranks that store them, or back.
 //!
-//! What a rank passes on is packets: the bytes of one source for one domain, in this round. In each
-//! phase it sends one message with all packets that are not for its own class, and receives those
-//! that come closer to theirs. Which packets a message has, and in which order (by source, then by
-//! class), both sides know from the plan; their lengths stand before them, since a rank that only
-//! passes packets on may not know what irregular sources ask for.
+//! A rank forwards packets: a packet is the bytes of one source for one domain, in this round. In
+//! each phase a rank sends one message with all packets that are not for its own class, and
+//! receives those that come closer to theirs. Both sides know from the plan which packets a message
+//! has, and in which order (by source, then by class). Their lengths precede them, since a rank
+//! that only forwards packets may not know what irregular sources ask for.
 //!
-//! A packet is copied when it is sent on, never when it stays: it is a part of the message in which
-//! it came. Reading, packets go back the way that writing would have brought them.
+//! A packet is copied when it is forwarded, never when it stays: it remains a part of the message
+//! in which it came. In reads, packets take the way of a write backwards.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -56,7 +56,7 @@ fn keys(phases: Phases, from: u32, to: u32, phase: u32) -> Vec<Key> {
     sources.flat_map(|source| classes.iter().map(move |&class| (source, class))).collect()
 }
 
-/// Takes a message apart; it tells whether its sender goes on.
+/// Takes a message apart; returns whether its sender goes on.
 fn unpack(bytes: Vec<u8>, keys: &[Key], packets: &mut Packets) -> Result<u8> {
     let (&state, rest) = bytes.split_last().ok_or_else(malformed)?;
     let mut at = keys.len() * LEN_BYTES;

@@ -1,23 +1,25 @@
-//! Who uses which window of the shared region, and when: agreed by atomic numbers, without
-//! messages.
+//! Which rank uses which window of the shared region, and when: agreed on by atomic numbers,
+//! without messages.
 //!
-//! The windows of a call have numbers, and go one after the other through a few slots of the
-//! region: window n has slot n modulo their number. A server *claims* a window when the one before
-//! it in its slot is *done*, and *opens* it. Each rank that has bytes in it *leaves* it when they
-//! are copied. A read is done when all have left; a write is *taken* by a server then, stored, and
-//! done. The call has ended when all windows are done and all ranks have arrived at its end.
+//! The windows of a call are numbered, and share a few slots of the region: with S slots, window n
+//! has slot n modulo S. A server *claims* a window when the window before it in its slot is *done*,
+//! and *opens* it. Each rank that has bytes in it *leaves* it when they are copied. A read is done
+//! when all ranks have left; a write is then *taken* by a server, stored, and done. The call has
+//! ended when all windows are done and all ranks have arrived at its end.
 //!
-//! All numbers carry the epoch, which is the use of the region, so that nothing has to be cleared
-//! between calls: what an earlier epoch left behind means nothing. No rank begins an epoch before
-//! all have left the one before it, since every call begins with a gather.
+//! Every number carries the epoch, so slots need no reset between calls: numbers of earlier epochs
+//! are ignored. No rank begins an epoch before all have left the one before it, since every call
+//! begins with a gather.
 //!
-//! Each rank also publishes whether it runs or waits. On oversubscribed nodes, ranks are woken as a
-//! core is free for them, not all at once: a rank that opens a window or lets a slot go wakes
-//! others only if few ranks run for each core ([`RUNNING_PER_CORE`]), and a rank that is about to
-//! wait wakes one that can go on in its place. Nobody is forgotten: a rank that makes it possible
-//! for others to go on runs, and looks for them before it waits or leaves. A rank that waits has
-//! published that before it looks for its window a last time, with a fence in between; and so has
-//! the other between opening the window and looking for ranks.
+//! Each rank also publishes whether it runs or waits. On oversubscribed nodes, ranks are woken as
+//! cores become free, not all at once. A rank that opens a window or frees a slot wakes others only
+//! if few ranks run for each core ([`RUNNING_PER_CORE`]); a rank that is about to wait wakes one
+//! that can run in its place.
+//!
+//! No wake-up is lost: a rank that enables others to go on is running, and looks for them before it
+//! waits or leaves. A rank that waits publishes that, and looks for its window once more; there is
+//! a fence in between. A server opens the window, and looks for waiting ranks; there is a fence in
+//! between as well. So at least one of them sees the other.
 //!
 //! Cost: an atomic number or two for each rank and window, and a look at the states of all ranks.
 

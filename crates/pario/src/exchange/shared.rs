@@ -1,21 +1,20 @@
 //! Windows in memory that all ranks share: each rank copies its own bytes.
 //!
-//! The windows of all domains have numbers and go through a few slots of that memory, one after the
-//! other (`schedule`). A read: a server fetches a window into its slot when that is free, and each
-//! rank that has bytes there takes them. A write: a server prepares the window, each rank places
-//! its bytes, and a server stores it when all have. Nobody sends anything. A rank that has to wait
-//! serves meanwhile, if the plan lets it: so there is work for every core while there is any rank
-//! that can run.
+//! The windows of all domains are numbered and share a few slots of that memory (`schedule`). In a
+//! read, a server fetches a window into its slot as soon as the slot is free, and each rank takes
+//! its bytes from there. In a write, a server prepares the window, each rank places its bytes, and
+//! a server stores the window when all ranks have. No messages are sent. A rank that has to wait
+//! serves meanwhile, if the plan lets it, so that no core is idle while there is work.
 //!
 //! A rank that has failed says so in the schedule; from then on nothing is stored or fetched, but
-//! all windows are opened and left as ever.
+//! all windows are still opened and left.
 //!
-//! Short pieces of several ranks lie in the same cache lines: then the bytes of each rank lie one
-//! after the other in the slot, and the server deals them out from a window of its own, part by
-//! part, or assembles them there.
+//! Where short pieces of several ranks share cache lines, the plan packs them: in the slot the
+//! bytes of each rank lie one after the other. The server assembles them in a window of its own
+//! (write), or distributes them from there (read), part by part.
 //!
-//! Cost: each byte is copied once, by the rank whose it is, besides the storage access; once more
-//! where bytes are packed. No message.
+//! Cost: each byte is copied once, by its own rank, besides the storage access; once more where
+//! bytes are packed. No message.
 //!
 //! Unsafe: slots of shared memory, which the schedule gives to one rank or to all.
 #![allow(unsafe_code)]
@@ -382,7 +381,7 @@ impl<'a> Executor<'a> {
     }
 
     /// Assembles a window from what ranks have packed, and stores it, part by part; returns the
-    /// offset behind the last byte that is done.
+    /// offset after the last byte that is done.
     fn store_packed(&mut self, number: u32, parcels: &[Parcel<'a>]) -> u64 {
         let mut slot = self.slot(number);
         let begins = Begin::of_all(parcels, true, u64::MAX);

@@ -2,8 +2,8 @@
 //!
 //! A write assembles the ranks' pieces in the window and stores it with one access; where pieces
 //! leave holes, the window is read first. A read fetches from the first to the last wanted byte
-//! with one access. No other rank touches its part of the file during the call; where ranks may do
-//! so by themselves meanwhile, the window is locked.
+//! with one access. In a blocking collective no other rank touches that part of the file; in others
+//! the window is locked, if the storage has locks.
 //!
 //! After a failure the window stays closed: later rounds touch no storage.
 
@@ -115,7 +115,7 @@ impl Window {
         self.open(file);
     }
 
-    /// Stores the assembled pieces; returns the offset behind the last byte that is done.
+    /// Stores the assembled pieces; returns the offset after the last byte that is done.
     pub(super) fn store(
         &mut self,
         job: &Job<'_>,
@@ -140,7 +140,7 @@ impl Window {
         }
     }
 
-    /// Fetches a range that the pieces of a read are in; returns the offset behind the last byte
+    /// Fetches a range that the pieces of a read are in; returns the offset after the last byte
     /// that was there.
     pub(super) fn fetch(
         &mut self,
@@ -156,8 +156,8 @@ impl Window {
         self.read(job, statistics)
     }
 
-    /// Fills the window from storage, with zeros behind the end of the file; returns the offset
-    /// behind the last byte that was there.
+    /// Fills the window from storage, with zeros beyond the end of the file; returns the offset
+    /// after the last byte that was there.
     fn read(&mut self, job: &Job<'_>, statistics: &mut CallStatistics) -> u64 {
         statistics.storage_reads += 1;
         let FileWindow { offset, bytes } = self.contents();

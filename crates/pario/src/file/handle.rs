@@ -1,8 +1,8 @@
 //! An open file on one rank, with calls as futures.
 //!
-//! What is done when a call is made (positions taken, pointers moved, call numbers given) is in
-//! `Handle::begin`; what may wait is in the futures. A blocking call drives the future at once, a
-//! non-blocking one hands it over.
+//! `Handle::begin` does what belongs to the moment of the call: it takes the position, moves the
+//! file pointer and takes a call number. What may wait is in the futures. A blocking call drives
+//! its future at once; a non-blocking one hands it over, to be driven in the background.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::SeekFrom;
@@ -260,7 +260,7 @@ impl Handle {
         })
     }
 
-    /// The position behind the last etype that has a byte in the file.
+    /// The position after the last etype that has a byte in the file.
     fn end_position(&self) -> Result<u64> {
         let (view, size) = (self.state().view.clone(), self.size()?);
         if !view.layout.is_sorted() {
@@ -624,7 +624,7 @@ async fn open_together(
         Ok(opened) => opened,
         Err(error) => {
             if created {
-                // Nobody has it open: leave nothing behind. The first error is the one to report.
+                // No rank has it open: leave nothing. The first error is the one to report.
                 let _ = driver.delete(path);
             }
             return Err(error);
@@ -688,7 +688,7 @@ fn open_storage(driver: &dyn Driver, path: &Path, mode: AccessMode) -> Result<Op
     }
 }
 
-/// Opens a file as the first rank: creates it where the mode says so. Tells whether it did.
+/// Opens a file as the first rank: creates it where the mode says so. Returns whether it did.
 fn create(driver: &dyn Driver, path: &Path, mode: AccessMode) -> Result<(Opened, bool)> {
     if !mode.create {
         return Ok((open_storage(driver, path, mode)?, false));

@@ -1,8 +1,8 @@
 //! Plans of collective calls, kept for equal calls that follow.
 //!
 //! A program that writes its arrays again and again asks for the same bytes each time. Each rank
-//! compares its request with those it has plans for and announces the numbers of these; if all
-//! ranks have the same one, it is used again, and no access is described, sent or planned.
+//! announces the numbers of the plans that it has for its request. If all ranks have a number in
+//! common, that plan is used again, and no access is described, sent or planned.
 //!
 //! Collective calls on a file come in the same order on all ranks, so that all keep the same plans
 //! under the same numbers.

@@ -62,7 +62,7 @@ impl Status {
 ///
 /// Calls named `*_all`, and those that change the file or the handle, are collective: every rank
 /// makes them, in the same order. If one fails on any rank, all ranks return an error of the same
-/// class; its [`Error::moved`] tells how many bytes of the rank's own request did move.
+/// class; its [`Error::moved`] says how many leading bytes of the rank's own request moved.
 ///
 /// ```
 /// use pario::{Datatype, File, Position, Threads, View};
@@ -259,7 +259,7 @@ impl File {
         let begun = self.handle.begin(kind, position, signature.map_err(Clone::clone), false);
         let handle = self.handle.clone();
         Pending::spawn(self.handle.clone(), async move {
-            // The buffer has moved: it names its memory anew.
+            // The buffer has moved, and its memory with it: it is named again.
             let memory = match kind.direction {
                 Direction::Read => buffer.target().map(|target| target.buffer),
                 Direction::Write => buffer.source().map(|source| source.buffer),

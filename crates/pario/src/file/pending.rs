@@ -14,7 +14,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells when a call has ended.
+/// Whether a call has ended; wakes those that wait for it.
 #[derive(Default)]
 pub(super) struct Done {
     state: Mutex<DoneState>,

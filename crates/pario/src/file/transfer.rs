@@ -38,7 +38,7 @@ pub(super) struct Begun {
     _alone: Option<Alone>,
     /// The etype position, or what is wrong with the request.
     place: Result<u64>,
-    /// The file pointer before and behind the call, if the call moved it.
+    /// The file pointer before and after the call, if the call moved it.
     pointer: Option<(u64, u64)>,
     /// Whether the position is at the shared pointer, in the order of the ranks, and still open.
     ordered: bool,
@@ -286,7 +286,7 @@ impl Handle {
         }
     }
 
-    /// The place of this rank's data behind that of the ranks before it.
+    /// The place of this rank's data after that of the ranks before it.
     async fn take_turn(&self, begun: &Begun, buffer: &Buffer) -> Result<Result<u64>> {
         let form = begun.view.view.representation().form();
         let etypes = buffer.signature().bytes(form) / begun.view.etype_bytes;
@@ -295,7 +295,7 @@ impl Handle {
         let comm = &*self.communicator;
         let mut writer = Writer::default();
         if comm.rank() == 0 {
-            // A failure is told to the others, which wait for this.
+            // A failure is sent to the others, which wait for this message.
             let base = comm.counter_add(counts.iter().sum());
             writer.text(&base.as_ref().err().map(Error::to_wire).unwrap_or_default());
             writer.unsigned(base.unwrap_or(0));
@@ -429,7 +429,7 @@ impl Handle {
                 signature.boundary(part.saturating_mul(part_bytes).min(buffer.len()), Form::Native)
             };
             let (native, external) = cut(part);
-            // Behind a part that the file ended, nothing is read; the rank still takes part.
+            // After a part in which the file ended, nothing is read; the rank still takes part.
             let (native_end, external_end) = if complete { cut(part + 1) } else { cut(part) };
             let conversion =
                 Conversion { buffer, native: native..native_end, external: external..external_end };
@@ -498,7 +498,7 @@ impl Handle {
 }
 
 impl Begun {
-    /// `len` bytes of the file's data, `skip` bytes behind the place of the call.
+    /// `len` bytes of the file's data, `skip` bytes after the place of the call.
     fn access(&self, skip: u64, len: u64) -> Result<Access> {
         let place = self.place.clone()?;
         // Parts of a conversion begin inside the request, maybe inside an etype.

@@ -475,7 +475,7 @@ mod tests {
         assert!(output.status.success() && text.contains("1 passed"), "{text}");
     }
 
-    /// A hint file that fills the reader's buffer is not read behind it, as ROMIO may do.
+    /// A hint file that fills the reader's buffer is not read beyond it, as ROMIO may do.
     #[test]
     fn a_hint_file_is_read_up_to_its_limit_and_not_further() {
         let path = std::env::temp_dir().join(format!("pario-hints-{}", std::process::id()));

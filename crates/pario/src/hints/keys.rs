@@ -1,7 +1,7 @@
 //! The table of all hints that pario knows: MPI's own, ROMIO's, and those of pario.
 //!
-//! A new hint is a field of [`Hints`] and a row in [`USED`]; reading, printing, reporting and the
-//! way to other ranks follow from the row. A known hint without effect has its reason in
+//! A new hint is a field of [`Hints`] and a row in [`USED`]; reading, printing, reporting and
+//! sending it to other ranks follow from the row. A known hint without effect has its reason in
 //! [`IGNORED`].
 
 use std::ops::RangeInclusive;
@@ -202,7 +202,7 @@ static SEVERAL: [(&str, &[&str]); 2] = [
 
 const INFORMATION: &str = "for information only; the file sets it, not the caller";
 const NO_FILE_REALMS: &str = "pario has no persistent file realms";
-const PAGE_CACHE: &str = "pario goes through the page cache";
+const PAGE_CACHE: &str = "pario always uses the page cache";
 const LAYOUT: &str = "pario takes the layout of arrays from the views";
 const DEVICES: &str = "pario leaves the choice of devices to the file system";
 
@@ -214,7 +214,7 @@ static IGNORED: [(&str, &str); 26] = [
     ("romio_cb_fr_types", NO_FILE_REALMS),
     ("romio_cb_fr_alignment", NO_FILE_REALMS),
     ("romio_cb_ds_threshold", "pario sieves by the size of the holes; use pario_sieve_hole_bytes"),
-    ("romio_cb_alltoall", "pario chooses the messages of a round by itself"),
+    ("romio_cb_alltoall", "pario chooses how a round exchanges its messages"),
     ("romio_synchronized_flush", "a sync is always made by all ranks"),
     ("direct_read", PAGE_CACHE),
     ("direct_write", PAGE_CACHE),
@@ -237,7 +237,7 @@ static IGNORED: [(&str, &str); 26] = [
     ("file_perm", "files are created with mode 0666 as limited by the umask"),
     ("io_node_list", DEVICES),
     ("num_io_nodes", DEVICES),
-    ("nb_proc", "pario counts the ranks by itself"),
+    ("nb_proc", "pario knows the number of ranks"),
 ];
 
 /// Known keys without effect, by the beginning of their names.

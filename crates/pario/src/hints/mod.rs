@@ -1,4 +1,4 @@
-//! Hints: tuning from the caller; they never change the result, only the way.
+//! Hints: tuning from the caller; they never change the result, only the time.
 //!
 //! A hint is a key and a value, both text. Known are MPI's own (MPI-4.1, section 14.2.8), those of
 //! ROMIO, under their names and with their values, and those of pario, which begin with `pario_`.
@@ -73,7 +73,7 @@ pub struct Hints {
     /// Size of a stripe, to which file domains are aligned (`striping_unit`); asked from the
     /// storage unless set.
     pub stripe_bytes: Option<u64>,
-    /// The way of the bytes (`pario_strategy`).
+    /// The strategy (`pario_strategy`).
     pub strategy: Strategy,
     /// Number of phases of a multi-phase exchange (`pario_phases`); chosen by pario unless set.
     pub phases: Option<u32>,

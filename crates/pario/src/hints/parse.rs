@@ -1,7 +1,7 @@
 //! Text to values: sizes, counts, truth values, and the nearest known name of a misspelt one.
 //!
-//! A failure is a sentence for the report and never an error of
-//! the open, because MPI allows an implementation to ignore any hint.
+//! A failure is a sentence for the report and never an error of the open, because MPI allows an
+//! implementation to ignore any hint.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

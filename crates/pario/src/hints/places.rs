@@ -1,4 +1,4 @@
-//! Where the environment says that profiles are.
+//! Where profiles are, by the environment.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! What became of every hint: the values in effect, and those that were ignored, with the reason.
 //!
-//! A hint that has no effect is never dropped in silence: it is listed here, or counted where a
-//! program gives ever new ones.
+//! A hint that has no effect is listed here; if a program gives a great many of them, the rest is
+//! counted.
 
 use std::fmt;
 

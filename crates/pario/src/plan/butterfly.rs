@@ -1,14 +1,14 @@
-//! Who exchanges with whom in a multi-phase exchange, and who ends up with which part of the file.
+//! The partners of a multi-phase exchange, and which rank ends up with which part of the file.
 //!
 //! The pairs are those of papers 000 (figure 5) and 002 (figure 2, L5): in phase `ph` a rank and
-//! its partner differ in bit `ph` only. The one with bit 0 keeps the lower part of the file range
-//! that both answer for, the other one the upper part. So after `k` phases the last `k` bits of a
-//! rank, its *class*, say which range it has: read backwards, they are that range's number in the
-//! order of the file (paper 002, table 4). All ranks of a class answer for the same range, each
+//! its partner differ in bit `ph` only. The rank whose bit is 0 keeps the lower half of the file
+//! range that both hold, the other one the upper half. So after `k` phases the last `k` bits of a
+//! rank, its *class*, say which range it has: reversed, they are the number of that range in the
+//! order of the file (paper 002, table 4). All ranks of a class hold the same range, each
 //! with the data of other sources.
 //!
-//! The papers have powers of two. Here any number of ranks is good: classes that no rank has get
-//! no range, and a rank without a partner gives its upper part to the rank `2^ph` below it, which
+//! The papers need powers of two. Here any number of ranks will do: a class without ranks gets
+//! no range, and a rank without a partner sends its upper half to the rank `2^ph` below it, which
 //! has the class of the missing partner. It receives nothing in that phase.
 //!
 //! Cost: a few operations on bits for each question; `sources` and `classes` are as long as their
@@ -42,17 +42,17 @@ impl Butterfly {
         (partner < self.ranks).then_some(partner)
     }
 
-    /// The class of a rank after so many phases; after none, all have the same.
+    /// The class of a rank after this number of phases; after none, all have the same.
     pub(crate) fn class(self, rank: u32, phases: u32) -> u32 {
         rank & mask(phases)
     }
 
-    /// Number of classes after so many phases.
+    /// Number of classes after this number of phases.
     pub(crate) fn class_count(self, phases: u32) -> u32 {
         mask(phases).saturating_add(1).min(self.ranks)
     }
 
-    /// The classes after so many phases, in the order of their ranges in the file.
+    /// The classes after this number of phases, in the order of their ranges in the file.
     ///
     /// One more phase divides a range between a class and the one that differs in the new bit, if
     /// that one exists: ranges of fewer phases are unions of neighbouring ranges of more.
@@ -84,7 +84,7 @@ impl Butterfly {
         }
     }
 
-    /// The rank that has the data of a source for a class after so many phases.
+    /// The rank that has the data of a source for a class after this number of phases.
     pub(crate) fn holder(self, source: u32, class: u32, phases: u32) -> u32 {
         (0..phases).fold(source, |rank, phase| self.next(rank, phase, class))
     }
@@ -98,10 +98,10 @@ impl Butterfly {
         self.partner(rank, phase).into_iter().chain(orphan).collect()
     }
 
-    /// The ranks whose data a rank has after so many phases, in order; always itself too.
+    /// The ranks whose data a rank has after this number of phases, in order; always itself too.
     pub(crate) fn sources(self, rank: u32, phases: u32) -> Vec<u32> {
         let mut sources = vec![rank];
-        // Backwards: whoever is a source of a later phase brings along what it got before.
+        // Backwards: the sender of a later phase brings along what it got in earlier ones.
         for phase in (0..phases).rev() {
             let senders = sources.iter().flat_map(|&holder| self.senders(holder, phase));
             sources.extend(senders.collect::<Vec<_>>());

@@ -6,8 +6,8 @@
 //! | `list` | runs batched into vectored calls (List I/O of papers 000 and 002) |
 //! | `sieve` | one for each window of runs and small holes (papers 003, 004: data sieving) |
 //!
-//! Hazard: a sieving write carries hole bytes that belong to others. Where somebody may sieve,
-//! *every* writer locks what it writes, also one whose request is contiguous.
+//! Hazard: a sieving write carries hole bytes that belong to others. Where a rank may sieve,
+//! *every* writer locks what it writes or passes the gate, also one whose request is contiguous.
 
 use std::fmt;
 

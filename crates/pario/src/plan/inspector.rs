@@ -1,5 +1,7 @@
 //! What ranks exchange in several phases: the inspector of paper 002.
 //!
+//! No plan uses it: tests compare what `phased` sends with what the paper sends.
+//!
 //! It looks at how the entries of a vector are distributed and computes, for one rank, which
 //! entries it sends in each phase, where it puts those that it receives, and in which order they
 //! lie in the file: all that the executor needs, once for any number of writes. There are two ways
@@ -106,8 +108,8 @@ impl Place {
         self.rank ^ (1 << phase)
     }
 
-    /// Where its own entries are: behind the regions of partners with lower ranks, of which there
-    /// is one for each one among its bits (figure 2, L2).
+    /// Where its own entries are: after the regions of partners with lower ranks, one for each bit
+    /// of its number that is 1 (figure 2, L2).
     fn alloc_offset(self) -> u64 {
         u64::from(self.rank.count_ones()) * self.half()
     }
@@ -125,7 +127,7 @@ impl Place {
         u64::from(reversed(self.rank, self.butterfly.phases())) * self.share
     }
 
-    /// Whether its partner keeps the part of the file behind its own (property 4).
+    /// Whether its partner keeps the part of the file after its own (property 4).
     fn sends_second_half(self, phase: u32) -> bool {
         self.partner(phase) > self.rank
     }

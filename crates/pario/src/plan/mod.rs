@@ -2,17 +2,17 @@
 //!
 //! A planner looks at what all ranks ask for (in summary), at the hints and at the file, and
 //! emits a [`Plan`]. It opens no file and sends no message; the same input gives the same plan,
-//! on every rank, so that nothing about the way of a collective has to be negotiated later.
+//! on every rank, so that nothing about a collective has to be negotiated later.
 //!
-//! | file | strategies |
+//! | file | concept |
 //! | --- | --- |
 //! | `constants` | the numbers that plans depend on |
-//! | `choose` | which strategy serves a request; the rule behind `auto` |
+//! | `choose` | which strategy serves a request; the rule of `auto` |
 //! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
 //! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
-//! | `phased` | `multi-phase`: bytes reach their domains by exchanges between partners |
-//! | `butterfly` | who exchanges with whom in several phases, and who gets which part of the file |
-//! | `inspector` | what they exchange, as paper 002 computes it once for many writes |
+//! | `phased` | `multi-phase` and `inspector-executor`: store-and-forward between partners |
+//! | `butterfly` | the partners of each phase, and which rank gets which part of the file |
+//! | `inspector` | what paper 002 would send, for tests of `phased` |
 //!
 //! Plans are lazy: the number of rounds is known, a round is computed when it is reached.
 

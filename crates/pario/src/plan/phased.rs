@@ -1,18 +1,19 @@
 //! Multiple-phase collective I/O (paper 000), for any number of ranks and any request.
 //!
 //! In each of k phases a rank exchanges half of the bytes that it holds with one partner, so that
-//! the bytes of one range of the file meet on fewer and fewer ranks. After k phases, all ranks
+//! the bytes of one range of the file gather on fewer and fewer ranks. After k phases, all ranks
 //! whose numbers have the same last k bits (a *class*) hold the bytes of one domain of the file.
-//! With all ceil(log2 P) phases that is one rank for each domain, which stores whole windows; with
-//! fewer, the ranks of a class store fewer, larger pieces; with none, each its own.
+//! With all ceil(log2 P) phases that is one rank for each domain, which stores whole windows. With
+//! fewer phases, several ranks store a domain, in pieces that are larger than their own requests'.
+//! With none, each rank stores its own pieces.
 //!
 //! The domains of the classes lie in the file in the order of the reversed bits of the classes'
-//! numbers, since the first phase, by the last bit, parts the halves of the file. Where the number
+//! numbers, since the first phase, by the last bit, divides the file into halves. Where the number
 //! of ranks is no power of two, some classes have no ranks and no domain, and a rank whose partner
-//! does not exist sends to the one before it in the partner's class.
+//! does not exist sends to the rank before it in the partner's class.
 //!
-//! Cost: each byte is copied at most once in a phase, half of them in each; a rank talks to at
-//! most ceil(log2 P) others (one or two more where partners are missing), never to all.
+//! Cost: each byte is copied at most once in a phase, half of them in each; a rank exchanges
+//! messages with at most ceil(log2 P) others (one or two more where partners are missing).
 
 use super::Planning;
 use super::butterfly::Butterfly;
@@ -27,7 +28,7 @@ pub(crate) struct Phases {
 }
 
 impl Phases {
-    /// So many phases, but no more than make sense; all of these, if no number is given.
+    /// This number of phases, but at most log2 of the ranks, rounded up; that many by default.
     pub(crate) fn new(ranks: u32, wanted: Option<u32>) -> Phases {
         let ranks = ranks.max(1);
         let butterfly = Butterfly::new(ranks);

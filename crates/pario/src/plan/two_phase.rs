@@ -1,15 +1,17 @@
 //! Two-phase collective I/O, generalised (papers 003 and 004, section on collective I/O).
 //!
 //! The touched range of the file is divided into one domain for each aggregator, aligned to
-//! stripes or blocks. Each round, an aggregator works on one window of its domain, of at most one
-//! collective buffer: the ranks' pieces of the window meet there, and one storage access moves
-//! them. Holes are read first and written back; in a blocking collective no lock is needed,
-//! because a domain has one owner. While a collective runs in the background, ranks may write by
-//! themselves too: then every window is locked. `gather` is the case of one aggregator, the
-//! sequential baseline of paper 000.
+//! stripes or blocks. In each round a window of each domain, of at most one collective buffer, is
+//! in memory: it has the pieces of all ranks, and one storage access moves it. Windows are in
+//! shared memory where that is possible, otherwise in that of the aggregators ([`Placement`]).
 //!
-//! Cost: every byte is copied once into the window (twice more between address spaces), and
-//! storage sees accesses of one window each.
+//! Holes are read first and written back. In a blocking collective no lock is needed, because
+//! a window has one server at a time and no rank writes by itself. While a collective runs in the
+//! background, ranks may do so: then every window is locked. `gather` is the case of one
+//! aggregator, the sequential baseline of paper 000.
+//!
+//! Cost: every byte is copied once between its rank and a shared window; with messages twice,
+//! besides their transfer. Storage sees accesses of one window each.
 
 use std::fmt;
 use std::ops::Range;
@@ -98,7 +100,7 @@ pub(crate) enum Servers {
 pub(crate) enum Route {
     /// Straight from each rank to each aggregator.
     Direct,
-    /// From partner to partner; a domain's aggregator is a class of ranks.
+    /// Store-and-forward between partners; a domain's aggregator is a class of ranks.
     Phases(Phases),
 }
 

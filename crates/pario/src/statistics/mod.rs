@@ -28,7 +28,7 @@ const STRAIGHT: &str = "one run of bytes";
 pub struct CallStatistics {
     /// The call, such as `write_all`.
     pub call: &'static str,
-    /// The strategy that served it, and why that one.
+    /// The strategy that served it.
     pub strategy: Strategy,
     /// Why this strategy.
     pub reason: &'static str,
@@ -38,7 +38,7 @@ pub struct CallStatistics {
     pub rounds: u64,
     /// Ranks that may have touched storage for others.
     pub aggregators: u64,
-    /// Whether the plan was made for this call, or had been made before.
+    /// Whether the plan was made for this call; false if a kept one was used again.
     pub planned: bool,
     /// Bytes that this rank asked for.
     pub requested_bytes: u64,
@@ -97,7 +97,7 @@ pub struct ServedCalls {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct FileStatistics {
-    /// The calls by kind, strategy and reason, in the order in which they were first met.
+    /// The calls by kind, strategy and reason, in the order of their first calls.
     pub served: Vec<ServedCalls>,
     /// Their sums; call, strategy and reason are those of the last one.
     pub total: CallStatistics,

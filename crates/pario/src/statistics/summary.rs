@@ -41,7 +41,7 @@ pub struct Summary {
 impl Summary {
     /// Prints it on stderr, in one piece, so that those of several processes do not mix.
     pub fn print(&self) {
-        // There is nobody to tell if stderr is closed.
+        // A closed stderr cannot be reported.
         let _ = std::io::stderr().write_all(self.to_string().as_bytes());
     }
 

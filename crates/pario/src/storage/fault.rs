@@ -9,8 +9,8 @@
 //! however many pieces it has; to fail inside of it, let bytes move first
 //! ([`FaultPlan::moved_bytes`]).
 //!
-//! Short transfers and interruptions are not played here: by the contract of [`Storage`] they end
-//! inside a driver, and nobody above ever sees one.
+//! Short transfers and interruptions are not simulated here: by the contract of [`Storage`] they
+//! end inside a driver, and are never seen above it.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! The range locks of one process.
 //!
-//! A plain table of held ranges. Drivers without a kernel behind them use it alone
-//! ([`try_lock`]); the POSIX driver lays it over the kernel's locks, which do not know two
-//! threads with the same open file apart.
+//! A plain table of held ranges. The memory driver uses it alone ([`try_lock`]); the POSIX driver
+//! uses it on top of the kernel's locks, which do not distinguish two threads with the same open
+//! file.
 //!
-//! Each guard stands for itself: two guards conflict when their ranges overlap and one of them
-//! is exclusive, also where the same thread or the same open holds both.
+//! Two guards conflict when their ranges overlap and one of them is exclusive, also where the same
+//! thread or the same open holds both.
 //!
 //! Cost: a search through all held ranges for each lock. There are about as many as there are
 //! threads, so a list is the fastest container.

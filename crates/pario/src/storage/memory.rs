@@ -1,12 +1,12 @@
 //! Files in the memory of this process.
 //!
-//! For tests, for programs that want to run without a disk, and as the floor of measurements:
-//! what a call costs here is not the device's fault. A file is a sparse map of pages, so a few
-//! bytes behind a terabyte of nothing cost one page.
+//! For tests, for programs that want to run without a disk, and as the lower bound in measurements:
+//! a call here costs nothing on a device. A file is a sparse map of pages, so a few
+//! bytes after a hole of a terabyte cost one page.
 //!
 //! Names are flat: there are no directories, and `a/b` needs no `a`.
 //!
-//! Cost: one copy per byte, and one lock per call and file; writers of one file take turns.
+//! Cost: one copy per byte, and one lock per call and file, which serialises the writers of a file.
 //!
 //! Hazard: the files end with the process, and [`Storage::preallocate`] sets the size without
 //! reserving memory, so that a later write can still fail with `NoMemory`.

@@ -1,8 +1,8 @@
 //! Step 5 of a call: bytes on a device.
 //!
 //! Two small traits: a [`Driver`] opens files by name, a [`Storage`] is one open file. Both know
-//! nothing of ranks, views or strategies. What a driver can do beyond the trait it says in its
-//! [`Capabilities`]; nobody asks for its name.
+//! nothing of ranks, views or strategies. A driver says in its [`Capabilities`] what it can do
+//! beyond the trait; no code looks at its name.
 //!
 //! A new driver is one file here, one line in `for_path`, and a green conformance suite
 //! (`pario_testkit::conformance::storage`).
@@ -76,7 +76,7 @@ pub trait Driver: Send + Sync {
     /// creates without writing, is `Amode`.
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn Storage>>;
 
-    /// Deletes a file. Whoever has it open keeps it until the last of them closes it.
+    /// Deletes a file. Its bytes stay until the last rank that has it open closes it.
     fn delete(&self, path: &Path) -> Result<()>;
 
     /// How the file that `path` names now is deleted later, where the name alone does not suffice
@@ -148,7 +148,7 @@ impl Default for Capabilities {
 /// One open file.
 ///
 /// Offsets are absolute. All calls may come from several threads at once. A call that the mode of
-/// the open does not permit is `Amode`. A byte at or behind offset 2^63 - 1 does not exist on any
+/// the open does not permit is `Amode`. A byte at or beyond offset 2^63 - 1 does not exist on any
 /// system: a call that names one is `Type`, and moves nothing.
 pub trait Storage: Send + Sync {
     /// What this file can do.
@@ -158,17 +158,17 @@ pub trait Storage: Send + Sync {
     /// the file ends. Interrupted and short transfers are continued here.
     fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize>;
 
-    /// Writes all of `source` at `offset`, or fails. The error tells with
+    /// Writes all of `source` at `offset`, or fails. The error says with
     /// [`Error::moved`](crate::Error::moved) how many bytes were written before it happened.
     fn write_at(&self, offset: u64, source: &[u8]) -> Result<()>;
 
     /// Reads pieces with as few system calls as the driver can; the pieces are sorted by offset
     /// and do not overlap. Returns the number of bytes read before the first one that lies
-    /// behind the end of the file.
+    /// beyond the end of the file.
     fn read_list(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<usize>;
 
     /// Writes pieces with as few system calls as the driver can; the pieces are sorted by offset
-    /// and do not overlap. The error tells how many bytes, in the order of the pieces, were
+    /// and do not overlap. The error says how many bytes, in the order of the pieces, were
     /// written before it happened.
     fn write_list(&self, pieces: &[(u64, &[u8])]) -> Result<()>;
 
@@ -305,18 +305,18 @@ fn memory_len(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }
 
-/// Refuses a run that reaches behind [`SIZE_MAX`].
+/// Refuses a run that reaches beyond [`SIZE_MAX`].
 fn check_run(operation: &str, offset: u64, len: u64) -> Result<()> {
     match offset.checked_add(len) {
         Some(end) if end <= SIZE_MAX => Ok(()),
         _ => {
-            let text = format!("{operation}: {len} bytes reach behind the greatest file offset");
+            let text = format!("{operation}: {len} bytes reach beyond the greatest file offset");
             Err(Error::new(ErrorClass::Type, text).at_offset(offset))
         }
     }
 }
 
-/// Refuses a list of which one piece reaches behind [`SIZE_MAX`], before the first byte moves.
+/// Refuses a list of which one piece reaches beyond [`SIZE_MAX`], before the first byte moves.
 fn check_pieces(operation: &str, pieces: &[(u64, impl AsRef<[u8]>)]) -> Result<()> {
     pieces.iter().try_for_each(|(offset, piece)| {
         check_run(operation, *offset, file_len(piece.as_ref().len()))

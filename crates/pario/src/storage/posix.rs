@@ -1,7 +1,7 @@
 //! Files of the operating system, by positioned reads and writes.
 //!
-//! The driver for every mounted file system. It takes from the kernel what is awkward to the
-//! steps above: transfers that are interrupted or short end here ([`transfer_all`]), and a
+//! The driver for every mounted file system. It hides what is awkward about the kernel from the
+//! steps above: it continues transfers that are interrupted or short ([`transfer_all`]), and a
 //! failed sync stays failed. Files are created with the mode that the kernel makes of 0666 and
 //! the process's umask; neither `umask` nor `chmod` is called, as both would race with other
 //! threads and users.
@@ -11,7 +11,7 @@
 //!
 //! Hazard: where the file system cannot reserve room (`fallocate`), `preallocate` only makes the
 //! file longer. The kernel has no call that does this without the risk of cutting the file, so
-//! bytes that another open writes behind the new end at that very moment can be lost.
+//! bytes that another open writes beyond the new end at that very moment can be lost.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -357,7 +357,7 @@ impl Transfer {
     }
 }
 
-/// Repeats `raw`, which is told how many bytes are done, until `len` bytes have moved.
+/// Repeats `raw`, which gets the number of bytes that are done, until `len` bytes have moved.
 ///
 /// A read of zero bytes is the end of the file. A write of zero bytes is tried once more; a second
 /// one in a row is an error, because a loop that waits for progress could wait for ever. An
@@ -455,7 +455,7 @@ fn moved_before(error: Error, before: usize) -> Error {
     error.after_moving(moved)
 }
 
-/// Whether a file is in memory and nowhere else, as far as its file system tells.
+/// Whether a file is in memory and nowhere else, by the kind of its file system.
 fn is_in_memory(file: &File) -> bool {
     let known = |kind| MEMORY_FILE_SYSTEMS.contains(&kind);
     rustix::fs::fstatfs(file).is_ok_and(|system| known(system.f_type))

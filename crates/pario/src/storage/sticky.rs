@@ -6,7 +6,7 @@
 //! its first failure here and repeats it.
 //!
 //! Cost: syncs of one open file run one after the other. They must: of two at once, only one
-//! would be told of the lost write, and the other would return with a false success.
+//! would get the error of the lost write, and the other would return a false success.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,9 +1,9 @@
 //! A driver that makes its device slower than it is.
 //!
-//! Shows on a fast machine what a strategy does to a disk: the number of accesses and the number
-//! of bytes turn into time as on the devices of the papers, `T = latency + bytes / bandwidth`.
+//! Shows on a fast machine what a strategy does to a disk: an access takes the time that it took on
+//! the devices of the papers, `T = latency + bytes / bandwidth`.
 //!
-//! The device is one: all opens of all files wait for the same arm, so two writers get half the
+//! There is one device: all opens of all files wait for the same arm, so two writers get half the
 //! bandwidth each. An access costs its latency each time; a list costs it once for each run of
 //! adjacent pieces, as holes are what a disk pays for. `size` and `try_lock` are free: a server
 //! answers them from memory.
@@ -33,7 +33,7 @@ pub struct ThrottleLimits {
 }
 
 impl ThrottleLimits {
-    /// How long the device is busy with so many accesses and bytes.
+    /// How long the device is busy with this number of accesses and bytes.
     fn cost(self, accesses: usize, bytes: u64) -> Duration {
         let latency = self.latency.saturating_mul(u32::try_from(accesses).unwrap_or(u32::MAX));
         let nanoseconds = u128::from(bytes) * 1_000_000_000;
@@ -145,7 +145,7 @@ impl Storage for Throttled {
     }
 }
 
-/// The one device behind all opens. Its times count from `begin`.
+/// The one device of all opens. Its times count from `begin`.
 struct Device {
     limits: ThrottleLimits,
     begin: Instant,
@@ -153,8 +153,8 @@ struct Device {
 }
 
 impl Device {
-    /// Makes a call, and returns when the device would be done with it. `bytes` tells how many a
-    /// successful call has moved; a failed one says so itself.
+    /// Makes a call, and returns when the device would be done with it. `bytes` says how many a
+    /// successful call has moved; an error knows its own number.
     fn run<T>(
         &self,
         accesses: usize,

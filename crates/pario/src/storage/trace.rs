@@ -1,7 +1,6 @@
 //! A driver that remembers which calls it saw.
 //!
 //! Tests ask it what really reached storage: how many calls, in which order, which bytes.
-//! `pario explain` shows it beside the plan.
 //!
 //! Cost: a lock and 24 bytes per event. The number of events is bounded; what comes later is
 //! only counted, so that the beginning of a long run, which is what a test describes, stays.
@@ -38,7 +37,7 @@ pub enum Operation {
     Size,
     /// The size was set; `len` is the new one.
     SetSize,
-    /// Room was reserved; `len` tells for how many bytes.
+    /// Room was reserved for `len` bytes.
     Preallocate,
     /// Written bytes were moved to the device.
     Sync,

@@ -167,7 +167,7 @@ impl<'a> Bench<'a> {
         let ranks = batch.first().map_or(1, |job| job.ranks);
         let program = self.programs[mpi].clone();
         let file = place.directory.join("data");
-        // What a run that was ended has left is not overwritten, but written anew.
+        // The file of a run that was ended is not overwritten, but made again.
         let _ = fs::remove_file(&file);
         let words = [program.into(), file.into()];
         let words = words.into_iter().chain(batch.iter().map(|job| job.word(self.pace).into()));
@@ -179,7 +179,7 @@ impl<'a> Bench<'a> {
         let start = Start { ranks, words: words.collect(), env: Vec::new(), preload };
         let finished = launch::launch(mpi, &start, &place.directory, self.limit)?;
         output::collect(&finished.stdout, self.pace.budget, figures)?;
-        // What a run did not come to is told by what ended it.
+        // For what a run did not reach, the reason of its end is shown.
         let reason = match finished.status {
             None => Some(Skipped::Longer(self.pace.budget)),
             Some(status) if !status.success() => Some(Skipped::Failed),
@@ -225,7 +225,7 @@ impl<'a> Bench<'a> {
                 }
             }
         }
-        // What was not run and has no limit tells nothing.
+        // What was not run and has no limit says nothing.
         lines.retain(|line| line.seconds.is_some() || line.longer_than_seconds.is_some());
         lines
     }
@@ -242,7 +242,7 @@ fn together(mut one: Figures, other: Figures) -> Figures {
     one
 }
 
-/// Tells what was not run for its number of calls; the outcome is how much failed.
+/// Prints what was not run for its number of calls; returns how much failed.
 fn tell_skipped(batch: &[Job], all: &All) -> usize {
     let figures = || all.values().flatten();
     for (number, job) in batch.iter().enumerate() {

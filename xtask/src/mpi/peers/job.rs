@@ -30,7 +30,7 @@ pub(super) struct Pace {
     pub(super) calls: u32,
     /// Seconds for all calls of one direction.
     pub(super) budget: f64,
-    /// Whether a smaller problem tells first how long the whole one would take.
+    /// Whether a smaller problem first gives an estimate for the whole one.
     pub(super) probe: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Pace {
 #[derive(Clone)]
 pub(super) struct Job {
     pub(super) workload: &'static str,
-    /// What tells it from others of its workload.
+    /// What distinguishes it from others of its workload.
     pub(super) shape: String,
     pub(super) block: Option<u64>,
     pub(super) level: u32,

@@ -52,7 +52,7 @@ pub(crate) struct PeersArguments {
     /// What takes more than half of the budget is run once.
     #[arg(long, value_name = "N")]
     repeat: Option<usize>,
-    /// Calls after the first in each run; their median is told.
+    /// Calls after the first in each run; their median is reported.
     #[arg(long, value_name = "N", default_value_t = 5)]
     calls: u32,
     /// Where the files are written [default: /dev/shm, and the file system of the build].
@@ -71,7 +71,7 @@ pub(crate) struct PeersArguments {
     /// Elements of the workload unstruc, 64 bytes each.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     elements: u64,
-    /// Seconds for one direction of a line; what a smaller problem says to take longer is not run.
+    /// Seconds for one direction of a line; what takes longer, by an estimate, is not run.
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0)]
     budget: f64,
     /// Runs also what takes longer, once (ROMIO with blocks of 4 bytes takes minutes).

@@ -25,9 +25,9 @@ pub(super) struct Figures {
 /// Why something was not measured.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Skipped {
-    /// So many calls on one rank.
+    /// This number of calls on one rank.
     Calls(u64),
-    /// It takes longer than so many seconds.
+    /// It takes longer than this number of seconds.
     Longer(f64),
     /// The program did not come to its end.
     Failed,
@@ -43,7 +43,7 @@ impl Figures {
 /// Which figures: the number of the job, `write` or `read`, `block` or `mpi`.
 pub(super) type Key = (usize, String, String);
 
-/// Adds what a run printed. Estimates beyond the budget are told as the budget, since that is what
+/// Adds what a run printed. Estimates beyond the budget are shown as the budget, since that is what
 /// is known.
 pub(super) fn collect(
     stdout: &str,

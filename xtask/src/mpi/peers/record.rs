@@ -49,7 +49,7 @@ pub(super) struct Line {
     pub(super) verified: bool,
     /// The kind of file system.
     pub(super) directory: String,
-    /// It takes longer than so many seconds, and was not run or not to its end.
+    /// It takes longer than this number of seconds, and was not run or not to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) longer_than_seconds: Option<f64>,
 }
@@ -104,7 +104,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
-/// A name for the machine that tells no more than its processor.
+/// A name for the machine that shows no more than its processor.
 fn machine(cpu: &str, cores: usize) -> String {
     const COMMON: [&str; 8] = ["amd", "intel", "core", "cpu", "processor", "genuine", "r", "tm"];
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name"));

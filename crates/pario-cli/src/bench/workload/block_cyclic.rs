@@ -1,7 +1,7 @@
 //! The workload of paper 002, section 4.2: a vector of 4-byte elements, dealt out in blocks.
 //!
 //! Nx elements go to the ranks in blocks of Bx: block b belongs to rank b mod P. With small blocks
-//! this is the worst that collective I/O meets; the paper sweeps over Bx with 16 ranks and 100,
+//! this is the worst case for collective I/O; the paper sweeps over Bx with 16 ranks and 100,
 //! 300 and 500 MB. Here Nx need not be a multiple of anything: the last block may be short.
 
 use pario::{Datatype, View};

@@ -38,7 +38,7 @@ fn through(theirs: &SimpleCommunicator, path: &str) {
     assert_eq!(i64::from(comm.rank()), i64::from(theirs.rank()));
     assert_eq!(i64::from(comm.size()), i64::from(theirs.size()));
 
-    // A message that is on its way while pario works must not meet pario's.
+    // A message in flight while pario works must not be taken for one of pario's.
     let next = theirs.process_at_rank((theirs.rank() + 1) % theirs.size());
     let previous = theirs.process_at_rank((theirs.rank() + theirs.size() - 1) % theirs.size());
     let sent = theirs.rank();

@@ -1,9 +1,9 @@
 //! Slots of shared memory, for windows of the file.
 //!
-//! Rule 2 of the module above, for these bytes: one rank alone uses a slot from when it claims a
-//! window until it opens it (`exchange::schedule`). From then on each rank touches the bytes of its
-//! own parcels only, until it leaves the window; no byte is in the parcels of two ranks, or none is
-//! written. When all have left it, the slot belongs to one rank again, until the window is done.
+//! Rule 2 of `memory`: the server that has claimed a window uses its slot alone until it opens the
+//! window (`exchange::schedule`). From then on each rank touches the bytes of its own parcels only,
+//! until it leaves the window; no byte that is written is in the parcels of two ranks. When all
+//! ranks have left, the slot belongs to one server again, until the window is done.
 
 use super::{Buffer, Parcel};
 use crate::comm::Region;
@@ -31,7 +31,7 @@ impl Slot {
         unsafe { self.span.bytes_mut(wide(start).cast_signed(), len) }
     }
 
-    /// Several stretches of its bytes, each behind the one before it.
+    /// Several stretches of its bytes, each after the one before it.
     ///
     /// # Panics
     /// If they are not.

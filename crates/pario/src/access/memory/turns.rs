@@ -1,15 +1,15 @@
 //! Copies between one window and the data of several ranks.
 //!
-//! Where ranks have pieces shorter than a cache line in turn, each line of the window belongs to
-//! several of them. Whole parcels one after the other would bring every line to the core once for
-//! each rank; so they take turns, in steps so short that all lines which a turn touches stay in a
-//! cache near to the core.
+//! Where pieces are shorter than a cache line, each line of the window has pieces of several ranks.
+//! Copied one parcel after the other, every line would be loaded once for each rank. So copies are
+//! cache-blocked: all parcels are copied round-robin, in steps so short that the lines which one
+//! turn of all ranks touches stay in the second-level cache.
 //!
-//! Where their pieces lie side by side, several ranks' are copied at once ([`GROUP`]).
+//! Where their pieces lie side by side, those of several ranks are copied at once ([`GROUP`]).
 //!
 //! Cost: one step for every [`TURN_BYTES`] of the window and each rank. Measured in a program that
 //! does nothing else: 100 MiB in pieces of 4 bytes, read by 2 threads through windows to 16 buffers
-//! past the cache, 14.7 ms instead of 19.7 (with turns of 16 KiB).
+//! with non-temporal stores, 14.7 ms instead of 19.7 (with turns of 16 KiB).
 
 use std::marker::PhantomData;
 
@@ -20,10 +20,10 @@ use crate::number::wide;
 
 /// Pieces of a cache line and more are copied one parcel after the other.
 const SHORT_BYTES: u64 = 64;
-/// Bytes of the window that a turn of all ranks touches: a small part of the second cache. With
-/// less, steps take longer to begin than the first cache saves (100 MiB read by 16 threads, times
-/// Block I/O: with pieces of 4 bytes 1.10 at 16 KiB and 1.05 so, with 8 1.53 and 1.38, with 32 1.71
-/// and 1.36).
+/// Bytes of the window that a turn of all ranks touches: a small part of the second-level cache.
+/// With less, beginning a step costs more than the first-level cache saves. (100 MiB read by 16
+/// threads, times Block I/O, with 16 KiB and with 64 KiB: pieces of 4 bytes 1.10 and 1.05, of 8
+/// bytes 1.53 and 1.38, of 32 bytes 1.71 and 1.36.)
 const TURN_BYTES: u64 = 64 << 10;
 /// A step is not shorter, however many ranks there are.
 const STEP_BYTES_MIN: u64 = 256;
@@ -42,7 +42,7 @@ pub(crate) struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    /// Room for about so many copies.
+    /// With room for about this number of copies.
     pub(crate) fn new(window: &'a mut FileWindow<'_>, copies: usize) -> Turns<'a> {
         let span = Span::of_mut(window.bytes).based_at(window.offset.cast_signed());
         let (copies, borrowed) = (Vec::with_capacity(copies), PhantomData);
@@ -75,7 +75,7 @@ impl<'a> Turns<'a> {
         self.add(target, self.place(parcel), (parcel, stores));
     }
 
-    /// Makes the copies. `apart` tells that no byte of the window is written twice; otherwise the
+    /// Makes the copies. `apart` says that no byte of the window is written twice; otherwise the
     /// last parcel wins.
     pub(crate) fn run(mut self, apart: bool) {
         if !self.short || !apart {
@@ -87,8 +87,8 @@ impl<'a> Turns<'a> {
         let step = (TURN_BYTES / wide(self.copies.len())).max(STEP_BYTES_MIN) / LINE * LINE;
         let (mut turn, into_window) = (0, self.into_window);
         while !self.copies.is_empty() {
-            // Side by side is who follows each other in the window; a first step may change that,
-            // where the window begins inside a piece.
+            // Copies that follow each other in the window are side by side; a first step may
+            // change that order, where the window begins inside a piece.
             if turn < 2 {
                 self.copies.sort_by_key(|copy| copy.next(into_window));
             }

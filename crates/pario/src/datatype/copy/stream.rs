@@ -1,11 +1,13 @@
-//! Copies that go past the cache.
+//! Copies with non-temporal (streaming) stores.
 //!
-//! A plain store loads the line that it goes to first, and keeps it: for a target that is longer
-//! than the cache both are wasted. Where another core has just read the line, a plain store has to
-//! take it away from there as well. Streaming stores write whole lines and load nothing. Blocks
-//! that are short have few or none: those of a contiguous target are put together in lines first,
-//! on the stack, others are stored as usual. So are those of lists, since that costs more than it
-//! saves, and the first and the last line, which others may have a part of.
+//! A plain store first loads its cache line, and keeps it: both are wasted for a target that is
+//! longer than the cache. Where another core has just read the line, a plain store has to
+//! invalidate that copy as well. Non-temporal stores write whole lines and load nothing.
+//!
+//! Short blocks have few whole lines, or none. Those of a contiguous target are assembled to lines
+//! first, on the stack. Plain stores serve all other short blocks; blocks of lists, where
+//! assembling costs more than it saves; and the first and the last line, of which others may have
+//! a part.
 //!
 //! Cost: as the copies above, with about two thirds of the memory traffic. Measured: 100 MiB in
 //! blocks of 2 KiB, read by 16 threads on 2 cores, 17 ms instead of 20 (medians of 24 runs). Lines
@@ -19,16 +21,16 @@ use super::Stretch;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Blocks of so many bytes and more have enough whole lines by themselves.
+/// Blocks of this number of bytes and more have enough whole lines by themselves.
 const LONG: usize = 4 * LINE;
-/// So many bytes before a block is copied, it is fetched: processors do not foresee blocks that lie
-/// apart. Measured with caches that are far from each other: 16 processes on 2 processors read
-/// blocks of 512 bytes in 29 ms instead of 34; with near ones it makes no difference.
+/// A block is prefetched this number of bytes before it is copied: cores do not foresee blocks that
+/// lie apart. Measured on cores that share no cache: 16 processes on 2 cores read
+/// blocks of 512 bytes in 29 ms instead of 34; with a shared cache it makes no difference.
 const AHEAD: usize = 2048;
 /// Bytes that are put together at a time.
 const STAGE: usize = 64 * LINE;
 
-/// As its namesake above, past the cache.
+/// As its namesake above, with non-temporal stores.
 ///
 /// # Safety
 /// As its namesake.
@@ -106,7 +108,7 @@ impl Stage {
                 }
             }
             let blocks = Stretch { count, to_stride: len.cast_signed(), ..stretch };
-            // SAFETY: passed on from the caller; so many blocks fit.
+            // SAFETY: passed on from the caller; this number of blocks fits.
             unsafe {
                 super::copy_blocks(self.at(self.end), from, blocks);
                 self.end += count * len;
@@ -154,7 +156,7 @@ impl Stage {
     }
 }
 
-/// Copies a run of bytes, its whole lines past the cache.
+/// Copies a run of bytes, its whole lines with non-temporal stores.
 ///
 /// # Safety
 /// The run is valid on both sides, which do not overlap.
@@ -171,7 +173,7 @@ pub(super) unsafe fn copy_run(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
-/// Has bytes brought to the cache; nothing happens to them.
+/// Prefetches bytes; nothing happens to them.
 #[inline]
 fn fetch(from: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -196,7 +198,7 @@ unsafe fn copy_rest(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
-/// Copies whole lines past the cache.
+/// Copies whole lines with non-temporal stores.
 ///
 /// # Safety
 /// `lines` lines are valid on both sides, which do not overlap; `to` is the beginning of one.
@@ -228,8 +230,8 @@ unsafe fn copy_lines(to: *mut u8, from: *const u8, lines: usize) {
     unsafe { ptr::copy_nonoverlapping(from, to, lines * LINE) }
 }
 
-/// Makes streamed stores come before all stores behind this one, as plain ones do by themselves:
-/// others are told of the bytes by these.
+/// Makes non-temporal stores come before all stores after this one, as plain ones do by themselves:
+/// those later stores announce the bytes to other ranks.
 pub(super) fn finish() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every processor of this architecture has the instruction.

@@ -1,8 +1,9 @@
-//! Copies whose short blocks lie side by side, several at once.
+//! Several copies at once, where their short blocks lie side by side.
 //!
-//! Where ranks have 4, 8 or 16 bytes in turn, a copy for one rank moves a few bytes at a time, and
-//! its cache lines are mostly others'. The blocks of [`GROUP`] copies are the columns of a matrix,
-//! and the memory of each copy is a row of the transposed one: tiles of it go through registers.
+//! Where ranks have blocks of 4, 8 or 16 bytes in turn, a copy for one rank moves a few bytes at a
+//! time, and most of each cache line belongs to other ranks. The blocks of [`GROUP`] copies are the
+//! columns of a matrix, and the memory of each copy is a row of its transpose. So tiles of the
+//! matrix are transposed in registers.
 //!
 //! Cost: a load and a store for every 16 bytes. Measured with 16 copies of blocks of 4 bytes in the
 //! cache: 36 GB/s, one by one 14.
@@ -18,7 +19,7 @@ use crate::number::{narrow, wide};
 
 /// Bytes of each copy in a tile.
 const TILE: usize = size_of::<__m128i>();
-/// Bytes of each copy that are put together at a time before they go past the cache.
+/// Bytes of each copy that are assembled at a time before they are stored non-temporally.
 const STAGE: usize = 2048;
 
 /// See [`Copying::step_together`].
@@ -118,7 +119,7 @@ impl Rows {
         Some(rows)
     }
 
-    /// At most so many bytes of each copy.
+    /// At most this number of bytes of each copy.
     fn limit(&mut self, bytes: u64) {
         self.count = self.count.min(narrow(bytes) / TILE * TILE / self.block);
     }
@@ -138,7 +139,7 @@ impl Rows {
         }
     }
 
-    /// From the rows to the runs, past the cache.
+    /// From the rows to the runs, with non-temporal stores.
     ///
     /// # Safety
     /// As [`Rows::copy`].
@@ -150,7 +151,7 @@ impl Rows {
         while left > 0 {
             self.count = left.min(STAGE / self.block);
             let bytes = self.count * self.block;
-            // SAFETY: passed on from the caller; so many blocks fit on the stage.
+            // SAFETY: passed on from the caller; this number of blocks fits on the stage.
             unsafe {
                 self.copy::<true>();
                 for (run, stage) in runs.iter().zip(self.runs) {

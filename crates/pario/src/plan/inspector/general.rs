@@ -1,10 +1,10 @@
 //! The inspector for any distribution (paper 002, figures 9, 10 and 12).
 //!
-//! Every rank has a list of its entries, sorted by logical address. In each phase it sends one half
-//! and tells its partner only where in its memory that was. The partner finds the logical addresses
-//! of what it received by asking where those entries came from before, back to the distribution
-//! that they started with. So what ranks tell each other is datatypes, with all that is needed to
-//! follow them, never lists of entries.
+//! Every rank has a list of its entries, sorted by logical address. In each phase it sends one
+//! half, and with it only where in its memory that half was. The partner finds the logical
+//! addresses of what it received by tracing the entries back, phase by phase, to the first
+//! distribution. So ranks exchange datatypes, with what is needed to trace them, never lists of
+//! entries.
 //!
 //! Cost: entries that follow each other in memory and in the file are one run, and all work is on
 //! runs. A finer grid of the same distribution has longer runs, not more of them.
@@ -69,7 +69,7 @@ struct Received {
     message: Message,
 }
 
-/// What a rank tells its partner of the entries that it sends.
+/// What a rank sends to its partner besides the entries themselves.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     /// Their physical addresses on the sender, which knows more about them.

@@ -4,7 +4,7 @@
 //! "empirically determined" (equation 4). They follow from where entries came from. Before phase
 //! `ph`, a rank has of each source one piece, `1/2^ph` of the source's entries. Its own piece lies
 //! in its own region. Every other one came in the phase of the highest bit in which source and rank
-//! differ, behind the pieces of the sources before it; since then, pieces only lost one half or
+//! differ, after the pieces of the sources before it; since then, pieces only lost one half or
 //! the other.
 
 use super::{Inspection, Packing, Phase, Place, Tuple, joined};
@@ -87,7 +87,7 @@ impl Place {
         }
     }
 
-    /// Physical address of the piece of a source after so many phases (equation 4).
+    /// Physical address of the piece of a source after this number of phases (equation 4).
     fn piece(self, source: u32, phases: u32) -> u64 {
         let (region, arrived, before) = match (source ^ self.rank).checked_ilog2() {
             None => (self.alloc_offset(), 0, 0),
@@ -100,7 +100,7 @@ impl Place {
         region + before * (self.share >> arrived) + lost
     }
 
-    /// The first of a source's entries that come to this rank's class after so many phases.
+    /// The first of a source's entries that come to this rank's class after this number of phases.
     fn first_entry(self, phases: u32) -> u64 {
         let class = self.butterfly.class(self.rank, phases);
         u64::from(reversed(class, phases)) * (self.share >> phases)

@@ -1,14 +1,14 @@
 //! Many scattered reads at the same time, by io_uring.
 //!
 //! A device serves many reads at a time much faster than one after the other: pieces of 4 KiB, one
-//! in 16 of 100 MiB on an SSD, took 75 ms one by one and 13 ms so. Where the bytes are in memory
-//! already there is nothing to gain.
+//! in 16 of 100 MiB on an SSD, took 75 ms one by one and 13 ms at once. Where the bytes are in the
+//! page cache there is nothing to gain.
 //!
-//! A read that fails or comes back short is said not to have happened; whoever asked reads those
-//! bytes again the plain way, so that errors and the end of the file look as they do there. The
-//! same if the system has no io_uring, or forbids it.
+//! A read that fails or comes back short counts as not done: the caller reads those bytes again
+//! with plain calls, so that errors and the end of the file are those of plain calls. The
+//! same holds if the system has no io_uring, or forbids it.
 //!
-//! Unsafe: the kernel writes to the pieces until it says that it is done with them. They are
+//! Unsafe: the kernel writes to the pieces until their reads are complete. They are
 //! borrowed until then: [`read`] does not return, and does not panic, before that.
 #![allow(unsafe_code)]
 
@@ -37,7 +37,7 @@ thread_local! {
     static RING: RefCell<Ring> = const { RefCell::new(Ring::Untried) };
 }
 
-/// Reads pieces of a file; tells which of them are whole.
+/// Reads pieces of a file; returns which of them are whole.
 pub(super) fn read(file: &File, pieces: &mut [(u64, &mut [u8])]) -> Vec<bool> {
     let mut whole = vec![false; pieces.len()];
     RING.with_borrow_mut(|place| {
@@ -180,7 +180,7 @@ mod tests {
             }
             assert_eq!(whole, vec![true; count]);
         }
-        // The last ones cross the end of the file, or lie behind it.
+        // The last ones cross the end of the file, or lie beyond it.
         let whole = read_strided(&file, &bytes, (1000, SIZE / 10, 12));
         let expected: Vec<bool> = (0..12).map(|number| number <= 9).collect();
         assert!(whole == expected || ring().is_none());

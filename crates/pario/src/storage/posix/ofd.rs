@@ -2,24 +2,25 @@
 //!
 //! Open file description locks (`F_OFD_SETLK`, Linux 3.15) belong to one open of a file. The
 //! older record locks of POSIX belong to the process: ranks that are threads would not exclude
-//! each other, and closing any open of the file would drop the locks of all. Over network file
-//! systems the locks are those of the server, as far as it is mounted with them.
+//! each other, and closing any open of the file would drop the locks of all. On network file
+//! systems the locks are those of the server, if it is mounted with them.
 //!
-//! The kernel takes a second lock of the same open for a change of the first one. A
-//! [`LockTable`] per open stands in front of it, so that guards of one open conflict as well,
-//! and so that the end of one shared guard leaves the bytes of another one locked.
+//! The kernel treats a second lock of the same open as a change of the first one. So each open has
+//! a [`LockTable`] that is asked first: guards of one open conflict as well, and the end of one
+//! shared guard leaves the bytes of another one locked.
 //!
 //! The kernel asks for write permission for an exclusive lock and for read permission for a
 //! shared one. In a file open only for writing a shared lock is therefore taken as an exclusive
 //! one, which excludes more than was asked. In a file open only for reading an exclusive lock is
 //! taken as a shared one: it keeps writers away, which is all that a reader can want.
 //!
-//! An unlock that the system refuses would leave others waiting for ever. The file is opened anew
-//! then, in place of the old open: its end is the end of all its locks. Guards of that time learn
-//! when they are released that they did not protect their bytes to the end.
+//! An unlock that the system refuses would leave others waiting for ever. The file is then opened
+//! again and the old open closed, which ends all its locks. Guards that were held at that time
+//! return an error when they are released: they did not protect their bytes until their end.
 //!
 //! Hazard: some mounts accept locks and keep them within one machine (Lustre with `localflock`,
-//! NFS with `local_lock`). No call tells; users of such a mount have to turn sieving off.
+//! NFS with `local_lock`). No system call shows that; users of such a mount have to turn sieving
+//! off.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -80,7 +81,7 @@ impl FileLocks {
     }
 
     fn hold(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves no half-made change behind.
+        // A panic elsewhere leaves no half-made change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
