@@ -113,6 +113,34 @@ fn pnetcdf_gets_its_driver_and_full_statistics_are_asked_for_by_name() {
     assert_eq!(text(&output.stdout), " \n", "the driver is pario's affair only");
 }
 
+/// Ranks may have other working directories, so they get the whole path.
+#[test]
+fn a_recording_begins_with_the_command_and_ranks_get_its_whole_path() {
+    let installation = Installation::new("recording");
+    let shown = |stats: &str| {
+        let output = installation.run(&[stats, "--", "sh", "-c", "echo \"$PARIO_STATS\""]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let name = format!("pario-recording-{}.jsonl", std::process::id());
+    let path = std::env::current_dir().unwrap().join(&name);
+    std::fs::write(&path, "of an earlier run\n").unwrap();
+    assert_eq!(shown(&format!("--stats={name}")), format!("json:{}\n", path.display()));
+    let head = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(shown(&format!("--stats=trace:{name}")), format!("trace:{}\n", path.display()));
+    std::fs::remove_file(&path).unwrap();
+    let head: serde_json::Value = serde_json::from_str(&head).unwrap();
+    assert_eq!((&head["kind"], &head["command"][0]), (&"run".into(), &"pario".into()));
+    assert_eq!(head["command"][2], format!("--stats={name}"), "{head}");
+    assert_eq!(shown("--stats=json"), "json\n");
+    for wrong in ["--stats=off", "--stats=false", "--stats=run.txt", "--stats=json:"] {
+        assert_eq!(installation.run(&[wrong, "--", "true"]).status.code(), Some(2), "{wrong}");
+    }
+    let nowhere = installation.run(&["--stats=/does/not/exist.jsonl", "--", "true"]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(text(&nowhere.stderr).contains("--stats=/does/not/exist.jsonl: "));
+}
+
 #[test]
 fn the_command_has_its_own_exit_code_signals_and_arguments() {
     let installation = Installation::new("exit");

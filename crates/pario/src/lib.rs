@@ -61,10 +61,10 @@ pub use datatype::{
 pub use error::{Error, ErrorClass, Result};
 pub use file::{AccessMode, File, Handle, OpenOptions, Pending, Plan, Split, Status};
 pub use hints::{
-    EffectiveHint, Environment, HintOrigin, HintReport, HintSet, Hints, IgnoredHint, Statistics,
-    Strategy, Switch,
+    EffectiveHint, Environment, HintOrigin, HintReport, HintSet, Hints, IgnoredHint, Recording,
+    Statistics, Strategy, Switch,
 };
 pub use log_to_stderr::log_to_stderr;
 pub use request::Position;
-pub use statistics::{CallStatistics, FileStatistics, ServedCalls, Summary};
+pub use statistics::{CallStatistics, FileStatistics, Platform, ServedCalls, Summary};
 pub use view::{Representation, View};

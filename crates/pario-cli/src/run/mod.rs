@@ -3,6 +3,7 @@
 //! | file | concept |
 //! | --- | --- |
 //! | `library` | where the drop-in library is |
+//! | `recording` | the file that statistics go to |
 //! | `variables` | what the ranks must find in their environment |
 //! | `launcher` | how each launcher of MPI programs passes that on |
 //! | `slurm` | how Slurm's does |
@@ -12,6 +13,7 @@
 
 mod launcher;
 mod library;
+mod recording;
 mod slurm;
 mod variables;
 
@@ -22,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use pario::Statistics;
 
 use crate::failure::Failure;
 use crate::hint;
@@ -37,10 +40,12 @@ use variables::Variables;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     /// Print for each file, when it is closed, what was done: calls, strategies, aggregators,
-    /// bytes, times, hints given and ignored; --stats=full also shows all hints in effect
-    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true)]
-    #[arg(default_missing_value = "1", value_parser = ["1", "full"])]
-    stats: Option<String>,
+    /// bytes, times, hints given and ignored; --stats=full also shows all hints in effect.
+    /// --stats=FILE.jsonl writes it to a new file instead, every call of every rank as JSON;
+    /// --stats=trace:FILE.jsonl adds every storage access. `pario report FILE.jsonl` shows both
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "1", value_parser = parse_statistics)]
+    stats: Option<Statistics>,
 
     /// The drop-in library [default: libpario_mpi.so beside this program, or in ../lib]
     #[arg(long, value_name = "PATH")]
@@ -65,7 +70,8 @@ Launchers:
 
 Environment of the ranks:
   LD_PRELOAD       the library, after what is there already (such as tools that use PMPI)
-  PARIO_STATS=1    as --stats; PARIO_STATS=full as --stats=full
+  PARIO_STATS=1    as --stats; PARIO_STATS=full, =FILE.jsonl, =trace:FILE.jsonl as with --stats=,
+                   but lines are added to a file that is there already
   PARIO_HINTS      hints by file name: '*.h5:cb_nodes=4:cb_buffer_size=64M,/scratch/*:...'
   PARIO_DISABLE=1  pass all calls on to the MPI library's own MPI-IO
   PNETCDF_HINTS    gets nc_driver=mpiio unless it names a driver: PnetCDF 1.15 and later make no
@@ -76,6 +82,7 @@ The exit code is that of the command.
 Examples:
   pario run -- mpirun -n 16 ./program
   pario run --stats -- mpiexec -n 4 python3 script.py
+  pario run --stats=trace:run.jsonl -- mpirun -n 4 ./program && pario report run.jsonl
   pario run --hint cb_nodes=2 --hint pario_strategy=two-phase -- srun -n 64 ./program
   pario run --stats -- mpirun -n 2 ./ocean : -n 2 ./ice
   PARIO_DISABLE=1 pario run -- mpirun -n 16 ./program";
@@ -87,7 +94,9 @@ Examples:
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     hint::resolve(&arguments.hints)?;
     let library = library::find(arguments.library.as_deref())?;
-    let variables = Variables::new(&library, arguments.stats.as_deref(), &arguments.hints)?;
+    let statistics = arguments.stats.clone().map(recording::begin);
+    let statistics = statistics.transpose()?;
+    let variables = Variables::new(&library, statistics.as_deref(), &arguments.hints)?;
     let Some(program) = arguments.command.first() else {
         return Err(Failure::Usage("there is no command to run".to_owned()));
     };
@@ -104,6 +113,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     command.args(prepared.words.iter().skip(1)).envs(prepared.environment);
     let error = command.exec();
     Err(Failure::during(format!("cannot start {}", program.display()), error))
+}
+
+/// What `--stats=` means; what would be no statistics is refused.
+fn parse_statistics(text: &str) -> Result<Statistics, String> {
+    match text.parse() {
+        Ok(Statistics::Off) | Err(_) => {
+            Err("use 1, full, FILE.json, FILE.jsonl, json:FILE or trace:FILE".to_owned())
+        }
+        Ok(statistics) => Ok(statistics),
+    }
 }
 
 /// Why pario may not reach the ranks that a command starts.

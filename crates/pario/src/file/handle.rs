@@ -15,7 +15,7 @@ use super::kept::KeptPlans;
 use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
 use super::reported::{Reported, Visible};
-use crate::comm::collective::{all_gather, all_gather_number, broadcast, reduce};
+use crate::comm::collective::{all_gather, all_gather_number, broadcast};
 use crate::comm::{Communicator, Watched};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
@@ -24,8 +24,8 @@ use crate::exchange::{SLOTS_MAX, WINDOWS_MAX};
 use crate::hints::{Environment, HintReport, HintSet, Hints, Statistics};
 use crate::number::wide;
 use crate::plan::FileFacts;
-use crate::statistics::{CallStatistics, FileStatistics, Summary};
-use crate::storage::{self, Deletion, Driver, OpenMode, Storage};
+use crate::statistics::{CallStatistics, FileStatistics, OpenTime, Recorder, accesses_max};
+use crate::storage::{self, AccessLog, Deletion, Driver, OpenMode, Storage, Timed};
 use crate::view::{CompiledView, Representation, View};
 
 /// An open file, with every waiting call as a future.
@@ -36,10 +36,13 @@ pub struct Handle {
     /// The same, as the one whose patience hints may change.
     watched: Arc<Watched>,
     pub(super) storage: Arc<dyn Storage>,
+    /// When it was opened, and the accesses since then if they are traced.
+    pub(super) opened: OpenTime,
+    pub(super) accesses: Option<Arc<AccessLog>>,
     pub(super) facts: FileFacts,
     reported: Reported,
     pub(super) mode: AccessMode,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     driver: Arc<dyn Driver>,
     /// How the close deletes the file, on the rank that does so and where the name is not enough.
     deletion: Mutex<Option<Deletion>>,
@@ -64,6 +67,8 @@ pub(super) struct State {
     pub(super) plans: KeptPlans,
     pub(super) statistics: FileStatistics,
     pub(super) last_call: CallStatistics,
+    /// Every call, if statistics are recorded.
+    pub(super) recorder: Recorder,
 }
 
 impl State {
@@ -147,21 +152,6 @@ impl Handle {
     /// What all calls on this file did, on this rank.
     pub fn statistics(&self) -> FileStatistics {
         self.state().statistics.clone()
-    }
-
-    /// What all calls on this file did, on this rank, in the form in which the close of the file
-    /// prints it for all ranks when the hint `pario_statistics` is set.
-    pub fn summary(&self) -> Summary {
-        Summary {
-            name: self.path.display().to_string(),
-            ranks: self.communicator.size(),
-            nodes: self.facts.nodes.iter().max().map_or(1, |last| last + 1),
-            mode: self.mode,
-            statistics: self.statistics(),
-            of_all_ranks: false,
-            hints: self.hints(),
-            full: self.state().hints.statistics == Statistics::Full,
-        }
     }
 
     /// What the last read or write did, on this rank.
@@ -495,8 +485,8 @@ impl Handle {
         let call = self.next_call();
         self.wait_for(self.running()).await;
         self.enter(call, "close", Ok(0)).await?;
-        let statistics = self.state().hints.statistics;
-        if statistics != Statistics::Off {
+        let told = self.state().hints.statistics != Statistics::Off;
+        if told {
             // A rank that is gone is found, and reported, by what follows.
             let _ = self.print_summary(call).await;
         }
@@ -512,22 +502,6 @@ impl Handle {
     fn delete(&self) -> Result<()> {
         let deletion = self.deletion.lock().unwrap_or_else(PoisonError::into_inner).take();
         deletion.map_or_else(|| self.driver.delete(&self.path), Deletion::run)
-    }
-
-    /// What all ranks did, printed by rank 0.
-    async fn print_summary(&self, call: u64) -> Result<()> {
-        let combine = |one: &[u8], other: &[u8]| {
-            // What cannot be read is left out: nobody may wait for it.
-            let Ok(mut sum) = FileStatistics::from_wire(one) else { return other.to_vec() };
-            FileStatistics::from_wire(other).into_iter().for_each(|other| sum.add_rank(other));
-            sum.to_wire()
-        };
-        let own = self.statistics().to_wire();
-        if let Some(all) = reduce(&*self.communicator, call, own, combine).await? {
-            let statistics = FileStatistics::from_wire(&all)?;
-            Summary { statistics, of_all_ranks: true, ..self.summary() }.print();
-        }
-        Ok(())
     }
 
     /// Calls that have been handed over and have not ended.
@@ -641,6 +615,14 @@ async fn open_together(
     let patience = Duration::from_secs(hints.collective_wait_s);
     let watched = Watched::new(communicator.clone(), path.display().to_string(), patience);
     let watched = Arc::new(watched);
+    let opened_at = OpenTime::now();
+    let traces = hints.statistics.recording().is_some_and(|recording| recording.trace);
+    let accesses =
+        traces.then(|| Arc::new(AccessLog::new(opened_at.instant, accesses_max(comm.size()))));
+    let storage = match &accesses {
+        None => opened.storage,
+        Some(log) => Arc::new(Timed { inner: opened.storage, log: log.clone() }),
+    };
     let state = State {
         view: Arc::new(view),
         hints: Arc::new(hints),
@@ -653,11 +635,14 @@ async fn open_together(
         statistics: FileStatistics::default(),
         plans: KeptPlans::default(),
         last_call: CallStatistics::default(),
+        recorder: Recorder::default(),
     };
     Ok(Handle {
         communicator: watched.clone(),
         watched,
-        storage: opened.storage,
+        storage,
+        opened: opened_at,
+        accesses,
         facts,
         reported,
         mode,

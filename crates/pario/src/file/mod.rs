@@ -30,6 +30,7 @@ mod options;
 mod pending;
 mod planned;
 mod reported;
+mod summary;
 mod transfer;
 
 use transfer::Run;

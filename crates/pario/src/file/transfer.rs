@@ -127,7 +127,8 @@ impl Handle {
             state.pointer = behind;
         }
         // Looking at the clock takes as long as writing some bytes: short calls do it now and then.
-        let timed_calls = match len >= TIMED_BYTES {
+        let recorded = state.hints.statistics.recording().is_some();
+        let timed_calls = match len >= TIMED_BYTES || recorded {
             true => 1,
             false if state.statistics.total.rounds.is_multiple_of(TIMED_CALLS.into()) => {
                 TIMED_CALLS
@@ -151,16 +152,24 @@ impl Handle {
             let State { statistics, last_call, .. } = &mut *state;
             statistics.correct(kind, len - moved_bytes, storage);
             last_call.correct(kind, len - moved_bytes, storage);
+            if let Some(began) = began.filter(|_| recorded) {
+                let mut call = CallStatistics::straight(kind, len);
+                call.correct(kind, len - moved_bytes, storage);
+                self.record(&mut state, began, call);
+            }
         }
         let explain =
             |error: Error| self.explain(error.at_offset(offset).after_moving(moved_bytes));
         Some(moved.map(Status::new).map_err(explain))
     }
 
-    /// Keeps what a call did.
-    fn count(&self, statistics: CallStatistics) {
+    /// Keeps what a call did that began then.
+    fn count(&self, began: Instant, statistics: CallStatistics) {
         let mut state = self.state();
         state.statistics.add(&statistics);
+        if state.hints.statistics.recording().is_some() {
+            self.record(&mut state, began, statistics.clone());
+        }
         state.last_call = statistics;
     }
 
@@ -253,11 +262,12 @@ impl Handle {
 
     /// Carries a begun call out.
     pub(super) async fn run(&self, begun: Begun, buffer: Result<&Buffer>) -> Result<Status> {
+        let began = Instant::now();
         let mut statistics = CallStatistics { call: begun.kind.name, ..Default::default() };
         let result = self.run_counted(begun, buffer, &mut statistics).await;
         let moved = result.as_ref().map_or_else(Error::moved, |&bytes| bytes);
         statistics.moved_bytes = moved;
-        self.count(statistics);
+        self.count(began, statistics);
         result.map(Status::new).map_err(|error| self.explain(error))
     }
 
@@ -485,14 +495,14 @@ impl Handle {
         buffer: &Buffer,
         refused: Option<Error>,
     ) -> Result<Status> {
-        let call = self.next_call();
+        let (call, began) = (self.next_call(), Instant::now());
         self.wait_for(self.running()).await;
         let mut statistics = CallStatistics { call: plan.kind.name, ..Default::default() };
         statistics.requested_bytes = plan.len;
         let job = Job { refused, ..self.job(call, &plan.prepared, buffer) };
         let result = job.run(&mut statistics).await;
         statistics.moved_bytes = result.as_ref().map_or_else(Error::moved, |&bytes| bytes);
-        self.count(statistics);
+        self.count(began, statistics);
         result.map(Status::new).map_err(|error| self.explain(error))
     }
 }

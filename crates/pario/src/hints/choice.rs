@@ -144,9 +144,10 @@ impl FromStr for Switch {
 /// use pario::Statistics;
 /// assert_eq!("1".parse::<Statistics>()?, Statistics::Summary);
 /// assert_eq!("full".parse::<Statistics>()?, Statistics::Full);
+/// assert_eq!("run.jsonl".parse::<Statistics>()?.to_string(), "json:run.jsonl");
 /// # Ok::<(), pario::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Statistics {
     /// Nothing.
@@ -156,6 +157,19 @@ pub enum Statistics {
     Summary,
     /// The same with all hints in effect, also for a file that was only opened and closed.
     Full,
+    /// One line of JSON with every call.
+    Record(Recording),
+}
+
+/// Where statistics go as JSON, and whether storage accesses are among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Recording {
+    /// The file that a line is appended to; stderr if it is empty.
+    pub path: String,
+    /// Whether every storage access is written down, with its time. This has to be known when the
+    /// file is opened.
+    pub trace: bool,
 }
 
 impl Statistics {
@@ -171,11 +185,46 @@ impl Statistics {
         ("disable", Statistics::Off),
         ("enable", Statistics::Summary),
     ];
+
+    /// How a file of a recording ends, if only its name is given.
+    const ENDS: [&str; 2] = [".json", ".jsonl"];
+
+    /// Where statistics are recorded, if they are.
+    pub fn recording(&self) -> Option<&Recording> {
+        match self {
+            Statistics::Record(recording) => Some(recording),
+            _ => None,
+        }
+    }
+
+    /// Reads `json`, `json:FILE`, `trace`, `trace:FILE` or a name that ends in `.json` or `.jsonl`.
+    fn parse_recording(text: &str) -> Option<Recording> {
+        let (word, path) = match text.split_once(':') {
+            Some((word, path)) => (word, Some(path)),
+            None => (text, None),
+        };
+        let trace = word.eq_ignore_ascii_case("trace");
+        let named = trace || word.eq_ignore_ascii_case("json");
+        let path = match (named, path) {
+            (true, None) => "",
+            (true, Some(path)) if !path.is_empty() => path,
+            (false, _) if Statistics::ENDS.iter().any(|end| text.ends_with(end)) => text,
+            _ => return None,
+        };
+        // Hints travel as lines of text.
+        let plain = !path.chars().any(char::is_control);
+        plain.then(|| Recording { path: path.to_owned(), trace })
+    }
 }
 
 impl fmt::Display for Statistics {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = Statistics::NAMES.iter().find(|(_, level)| level == self);
+        if let Statistics::Record(Recording { path, trace }) = self {
+            let word = if *trace { "trace" } else { "json" };
+            let colon = if path.is_empty() { "" } else { ":" };
+            return formatter.pad(&format!("{word}{colon}{path}"));
+        }
+        let named = Statistics::NAMES.into_iter().find(|(_, level)| level == self);
         formatter.pad(named.map_or("unnamed", |(name, _)| name))
     }
 }
@@ -185,9 +234,15 @@ impl FromStr for Statistics {
 
     fn from_str(text: &str) -> Result<Statistics> {
         let wanted = text.trim();
-        let row = Statistics::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        row.map(|&(_, level)| level)
-            .ok_or_else(|| unusable("not one of true, false, full".to_owned()))
+        let row = Statistics::NAMES.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        let recording = || Statistics::parse_recording(wanted).map(Statistics::Record);
+        row.map(|(_, level)| level).or_else(recording).ok_or_else(|| {
+            unusable(
+                "not one of true, false, full, json, json:FILE, trace, trace:FILE, FILE.json, \
+                 FILE.jsonl"
+                    .to_owned(),
+            )
+        })
     }
 }
 
@@ -217,6 +272,28 @@ mod tests {
         }
         let error = "fast".parse::<Strategy>().unwrap_err();
         assert!(error.to_string().contains("two-phase"), "{error}");
+    }
+
+    #[test]
+    fn recordings_are_read_back_from_what_is_printed() {
+        let cases = [
+            ("json", "", false),
+            ("JSON:/a b/c", "/a b/c", false),
+            ("json:a:b", "a:b", false),
+            ("trace", "", true),
+            ("trace:x.jsonl", "x.jsonl", true),
+            (" run.json ", "run.json", false),
+            ("/a:b/run.jsonl", "/a:b/run.jsonl", false),
+        ];
+        for (text, path, trace) in cases {
+            let read = text.parse::<Statistics>().unwrap();
+            let recording = Recording { path: path.to_owned(), trace };
+            assert_eq!(read, Statistics::Record(recording), "{text}");
+            assert_eq!(read.to_string().parse::<Statistics>().unwrap(), read);
+        }
+        for text in ["json:", "trace:", "jsonx", "run.csv", "json:a\nb", "yes"] {
+            assert!(text.parse::<Statistics>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `PARIO_HINTS` | hints by file name, in the syntax of Cray's `MPICH_MPIIO_HINTS` |
 //! | `ROMIO_HINTS` | the path of a hint file: lines of a key and a value; `#` begins a comment |
-//! | `PARIO_STATS` | `1` or `full`: the hint `pario_statistics` on every file |
+//! | `PARIO_STATS` | `1`, `full`, `json:FILE`, ...: the hint `pario_statistics` on every file |
 //! | `MPICH_MPIIO_HINTS`, `MPICH_MPIIO_STATS` | the same as Cray's users know them; weaker |
 //!
 //! In `PARIO_HINTS="*.nc:cb_nodes=8:romio_cb_write=enable,/scratch/*:cb_buffer_size=64M"` commas

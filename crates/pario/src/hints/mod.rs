@@ -32,7 +32,7 @@ mod parse;
 mod places;
 mod report;
 
-pub use choice::{Statistics, Strategy, Switch};
+pub use choice::{Recording, Statistics, Strategy, Switch};
 pub use environment::Environment;
 pub(crate) use report::printable;
 pub use report::{EffectiveHint, HintOrigin, HintReport, IgnoredHint};
@@ -88,7 +88,7 @@ pub struct Hints {
     /// After this many seconds a waiting rank logs which rank it waits for
     /// (`pario_collective_wait_s`).
     pub collective_wait_s: u64,
-    /// Whether the close of a file prints what was done (`pario_statistics`).
+    /// Whether the close of a file prints or records what was done (`pario_statistics`).
     pub statistics: Statistics,
 }
 

@@ -15,8 +15,13 @@ use crate::number::wide;
 use crate::plan::Direction;
 use crate::request::Kind;
 
+mod json;
+mod platform;
+mod record;
 mod summary;
 
+pub use platform::Platform;
+pub(crate) use record::{OpenTime, Recorder, Records, accesses_max, calls_max};
 pub use summary::Summary;
 
 /// Why a call is served without a plan.

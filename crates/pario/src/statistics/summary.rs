@@ -1,12 +1,13 @@
-//! What the close of a file prints when statistics are wanted.
+//! What the close of a file prints, or writes down, when statistics are wanted.
 
 use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 
 use super::FileStatistics;
+use super::record::{self, Records};
 use crate::file::AccessMode;
-use crate::hints::{HintOrigin, HintReport, printable};
+use crate::hints::{HintOrigin, HintReport, Recording, printable};
 
 /// Columns of a line; names of files and reasons may make one longer.
 const COLUMNS: usize = 100;
@@ -29,6 +30,7 @@ pub struct Summary {
     pub(crate) name: String,
     pub(crate) ranks: u32,
     pub(crate) nodes: u32,
+    pub(crate) node_of_rank: Vec<u32>,
     pub(crate) mode: AccessMode,
     pub(crate) statistics: FileStatistics,
     /// Whether the statistics are those of all ranks.
@@ -36,13 +38,32 @@ pub struct Summary {
     pub(crate) hints: Arc<HintReport>,
     /// Whether to show what nobody asked for: defaults, and files without reads and writes.
     pub(crate) full: bool,
+    /// Where it is written down with every call, if it is.
+    pub(crate) recording: Option<(Recording, Records)>,
 }
 
 impl Summary {
-    /// Prints it on stderr, in one piece, so that those of several processes do not mix.
+    /// Prints it on stderr, in one piece, so that those of several processes do not mix; or
+    /// appends it to the file of the recording, if the hint `pario_statistics` names one.
     pub fn print(&self) {
+        let text = match &self.recording {
+            None => self.to_string(),
+            Some((recording, records)) => {
+                let line = record::line(self, records);
+                match recording.path.as_str() {
+                    "" => line,
+                    path => match record::append(path, &line) {
+                        Ok(()) => return,
+                        Err(error) => {
+                            let path = printable(path);
+                            format!("pario: statistics cannot be written to {path}: {error}\n")
+                        }
+                    },
+                }
+            }
+        };
         // A closed stderr cannot be reported.
-        let _ = std::io::stderr().write_all(self.to_string().as_bytes());
+        let _ = std::io::stderr().write_all(text.as_bytes());
     }
 
     fn title(&self) -> String {
@@ -130,11 +151,13 @@ mod tests {
             name: "out\n.dat".to_owned(),
             ranks: 4,
             nodes: 2,
+            node_of_rank: vec![0, 0, 1, 1],
             mode: AccessMode { write: true, ..AccessMode::default() },
             statistics: FileStatistics::default(),
             of_all_ranks: true,
             hints: Arc::new(report),
             full: true,
+            recording: None,
         }
     }
 

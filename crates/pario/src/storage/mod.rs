@@ -20,12 +20,14 @@ mod memory;
 mod posix;
 mod sticky;
 mod throttle;
+mod timed;
 mod trace;
 
 pub use fault::{Fault, FaultPlan};
 pub use memory::Memory;
 pub use posix::Posix;
 pub use throttle::{Throttle, ThrottleLimits};
+pub(crate) use timed::{AccessLog, Timed, TimedAccess};
 pub use trace::{Operation, Trace, TraceEvent};
 
 /// How a file is to be opened; the rest of MPI's access modes is handled above.

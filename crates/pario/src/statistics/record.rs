@@ -1,0 +1,302 @@
+//! Statistics for programs: one JSON object a line for each file, with every call.
+//!
+//! Each rank keeps its calls, and the storage accesses if these are traced, up to a number; what
+//! comes later is only counted, so that memory stays bounded. The close of the file brings the
+//! records of all ranks together as text, which nobody has to understand on the way, and rank 0
+//! appends one line to the file of the recording.
+//!
+//! Times count from the open of the file on rank 0, by the clocks of the nodes: between nodes
+//! they are as good as the nodes' clocks agree.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::json::Object;
+use super::platform::Platform;
+use super::{CallStatistics, ServedCalls, Summary};
+use crate::datatype::wire::{Reader, Writer};
+use crate::error::Result;
+use crate::hints::HintOrigin;
+use crate::storage::{AccessLog, TimedAccess};
+
+/// Calls that all ranks keep together, and each at least and at most.
+const CALLS: (u32, u32, u32) = (1 << 15, 16, 1024);
+/// The same for storage accesses.
+const ACCESSES: (u32, u32, u32) = (1 << 17, 64, 4096);
+
+/// How many calls a rank keeps.
+pub(crate) fn calls_max(ranks: u32) -> usize {
+    share(CALLS, ranks)
+}
+
+/// How many storage accesses a rank keeps.
+pub(crate) fn accesses_max(ranks: u32) -> usize {
+    share(ACCESSES, ranks)
+}
+
+fn share((all, least, most): (u32, u32, u32), ranks: u32) -> usize {
+    usize::try_from((all / ranks.max(1)).clamp(least, most)).unwrap_or(usize::MAX)
+}
+
+/// When a file was opened, on the clock that measures and on the one that ranks share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenTime {
+    pub(crate) instant: Instant,
+    /// Since 1970.
+    pub(crate) unix: Duration,
+}
+
+impl OpenTime {
+    pub(crate) fn now() -> OpenTime {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        OpenTime { instant: Instant::now(), unix }
+    }
+
+    /// Seconds from another open until something that happened after this one.
+    fn seconds_since(&self, other_unix: Duration, begin: Duration) -> f64 {
+        let then = self.unix + begin;
+        match then.checked_sub(other_unix) {
+            Some(after) => after.as_secs_f64(),
+            None => -(other_unix - then).as_secs_f64(),
+        }
+    }
+}
+
+/// The calls of one rank.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    calls: Vec<(Duration, Duration, CallStatistics)>,
+    missed: u64,
+}
+
+impl Recorder {
+    /// Adds a call that began so long after the open, and lasted so long.
+    pub(crate) fn add(
+        &mut self,
+        calls_max: usize,
+        (begin, lasted): (Duration, Duration),
+        statistics: CallStatistics,
+    ) {
+        match self.calls.len() < calls_max {
+            true => self.calls.push((begin, lasted, statistics)),
+            false => self.missed += 1,
+        }
+    }
+}
+
+/// A call as JSON.
+fn call_record(rank: u32, (begin, seconds): (f64, f64), call: &CallStatistics) -> String {
+    let time = Duration::as_secs_f64;
+    let object = Object::new()
+        .number("rank", rank)
+        .text("call", call.call)
+        .text("strategy", call.strategy.name())
+        .text("reason", call.reason)
+        .text("windows", call.windows)
+        .number("rounds", call.rounds)
+        .number("aggregators", call.aggregators)
+        .number("planned", call.planned)
+        .number("requested_bytes", call.requested_bytes)
+        .number("moved_bytes", call.moved_bytes)
+        .number("messages", call.messages)
+        .number("sent_bytes", call.sent_bytes)
+        .number("shared_bytes", call.shared_bytes)
+        .number("storage_reads", call.storage_reads)
+        .number("storage_read_bytes", call.storage_read_bytes)
+        .number("storage_writes", call.storage_writes)
+        .number("storage_written_bytes", call.storage_written_bytes)
+        .number("locks", call.locks);
+    object
+        .number("begin_seconds", begin)
+        .number("seconds", seconds)
+        .number("synchronisation_seconds", time(&call.synchronisation))
+        .number("planning_seconds", time(&call.planning))
+        .number("exchange_seconds", time(&call.exchange))
+        .number("storage_seconds", time(&call.storage))
+        .list("phase_seconds", call.phases.iter().map(|phase| time(phase).to_string()))
+        .number("packing_seconds", time(&call.packing))
+        .finish()
+}
+
+/// A storage access as JSON.
+fn access_record(rank: u32, begin_seconds: f64, access: &TimedAccess) -> String {
+    Object::new()
+        .number("rank", rank)
+        .text("what", access.what)
+        .number("begin_seconds", begin_seconds)
+        .number("seconds", access.lasted.as_secs_f64())
+        .number("offset", access.offset)
+        .number("bytes", access.len)
+        .finish()
+}
+
+/// Records of one rank or of several, as JSON without the brackets around.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Records {
+    calls: String,
+    events: String,
+    calls_missed: u64,
+    events_missed: u64,
+}
+
+impl Records {
+    /// What one rank has; times count from an open on the clock that ranks share.
+    pub(crate) fn new(
+        rank: u32,
+        (opened, base_unix): (&OpenTime, Duration),
+        recorder: &Recorder,
+        accesses: Option<&AccessLog>,
+    ) -> Records {
+        let calls = recorder.calls.iter().map(|(begin, lasted, call)| {
+            let begin = opened.seconds_since(base_unix, *begin);
+            call_record(rank, (begin, lasted.as_secs_f64()), call)
+        });
+        let (events, events_missed) = accesses.map(AccessLog::kept).unwrap_or_default();
+        let events = events.iter().map(|access| {
+            access_record(rank, opened.seconds_since(base_unix, access.begin), access)
+        });
+        Records {
+            calls: calls.collect::<Vec<String>>().join(","),
+            events: events.collect::<Vec<String>>().join(","),
+            calls_missed: recorder.missed,
+            events_missed,
+        }
+    }
+
+    pub(crate) fn to_wire(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.text(self.calls.as_bytes());
+        writer.text(self.events.as_bytes());
+        writer.unsigned(self.calls_missed);
+        writer.unsigned(self.events_missed);
+        writer.bytes
+    }
+
+    pub(crate) fn from_wire(wire: &[u8]) -> Result<Records> {
+        let mut reader = Reader::new(wire);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let records = Records {
+            calls: text(reader.text()?),
+            events: text(reader.text()?),
+            calls_missed: reader.unsigned()?,
+            events_missed: reader.unsigned()?,
+        };
+        reader.finish()?;
+        Ok(records)
+    }
+
+    /// Adds those of other ranks.
+    pub(crate) fn join(&mut self, other: &Records) {
+        let parts = [(&mut self.calls, &other.calls), (&mut self.events, &other.events)];
+        for (own, other) in parts {
+            if !own.is_empty() && !other.is_empty() {
+                own.push(',');
+            }
+            *own += other;
+        }
+        self.calls_missed += other.calls_missed;
+        self.events_missed += other.events_missed;
+    }
+}
+
+/// A hint as JSON; `reason` says why it was ignored, if it was.
+fn hint_record((name, value): (&str, &str), origin: HintOrigin, reason: &str) -> String {
+    let hint = Object::new().text("name", name).text("value", value);
+    let hint = hint.text("origin", &origin.to_string());
+    let hint = if reason.is_empty() { hint } else { hint.text("reason", reason) };
+    hint.finish()
+}
+
+/// Calls of one kind, over all ranks, as JSON.
+fn served_record(served: &ServedCalls) -> String {
+    Object::new()
+        .text("call", &served.call)
+        .text("strategy", served.strategy.name())
+        .text("reason", &served.reason)
+        .number("calls", served.calls)
+        .number("requested_bytes", served.requested_bytes)
+        .number("moved_bytes", served.moved_bytes)
+        .finish()
+}
+
+/// A summary as a line of JSON.
+pub(super) fn line(summary: &Summary, records: &Records) -> String {
+    let Platform { cores, processor, system } = Platform::here();
+    let machine = Object::new().number("cores", cores).text("processor", &processor);
+    let machine = machine.text("system", &system).finish();
+    let (effective, ignored) = (&summary.hints.effective, &summary.hints.ignored);
+    let effective = effective.iter().map(|one| hint_record((one.name, &one.value), one.origin, ""));
+    let ignored =
+        ignored.iter().map(|one| hint_record((&one.name, &one.value), one.origin, &one.reason));
+    let line = Object::new()
+        .text("kind", "statistics")
+        .text("pario", env!("CARGO_PKG_VERSION"))
+        .text("file", &summary.name)
+        .number("ranks", summary.ranks)
+        .number("nodes", summary.nodes)
+        .list("node_of_rank", summary.node_of_rank.iter().map(u32::to_string))
+        .text("mode", &summary.mode.to_string())
+        // Otherwise the file was not closed, and the records are those of one rank.
+        .number("of_all_ranks", summary.of_all_ranks || summary.ranks == 1)
+        .raw("machine", &machine)
+        .list("hints", effective)
+        .list("ignored_hints", ignored)
+        .list("served", summary.statistics.served.iter().map(served_record))
+        .list("calls", [&records.calls])
+        .number("calls_missed", records.calls_missed)
+        .list("events", [&records.events])
+        .number("events_missed", records.events_missed);
+    line.finish() + "\n"
+}
+
+/// Appends a line to a file, in one piece also where several processes do so.
+pub(super) fn append(path: &str, line: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    // Where there are no locks, the write is one call for all but the longest lines.
+    let _ = flock(&file, FlockOperation::LockExclusive);
+    file.write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(rank: u32, calls: u64) -> Records {
+        let opened = OpenTime { instant: Instant::now(), unix: Duration::from_secs(100) };
+        let mut recorder = Recorder::default();
+        for number in 0..calls {
+            let times = (Duration::from_secs(number), Duration::from_millis(5));
+            recorder.add(2, times, CallStatistics { call: "write", ..Default::default() });
+        }
+        Records::new(rank, (&opened, Duration::from_secs(101)), &recorder, None)
+    }
+
+    #[test]
+    fn records_of_ranks_are_joined_and_what_has_no_room_is_counted() {
+        let mut all = records(0, 1);
+        let other = records(1, 5);
+        all.join(&Records::from_wire(&other.to_wire()).unwrap());
+        all.join(&records(2, 0));
+        let found: Vec<&str> = all.calls.split("{\"rank\":").skip(1).map(|one| &one[..1]).collect();
+        assert_eq!((found.as_slice(), all.calls_missed), (&["0", "1", "1"][..], 3));
+        let begins: Vec<_> = all.calls.split("\"begin_seconds\":").skip(1).collect();
+        assert!(begins[0].starts_with("-1,") && begins[2].starts_with("0,"), "{begins:?}");
+    }
+
+    #[test]
+    fn a_cut_wire_is_refused() {
+        let wire = records(3, 2).to_wire();
+        for len in 0..wire.len() {
+            assert!(Records::from_wire(&wire[..len]).is_err());
+        }
+    }
+
+    #[test]
+    fn many_ranks_keep_less_each() {
+        assert_eq!((calls_max(1), calls_max(64), calls_max(100_000)), (1024, 512, 16));
+        assert_eq!(accesses_max(0), 4096);
+    }
+}
