@@ -17,6 +17,7 @@ mod calibrate;
 mod explain;
 mod failure;
 mod hint;
+mod report;
 mod run;
 
 use failure::Failure;
@@ -37,6 +38,7 @@ Examples:
   pario bench --quick    the same in a few seconds, with little data
   pario calibrate        measure this machine's costs and store them as a profile
   pario explain paper    the model of paper 001: when collective I/O pays
+  pario report run.jsonl a page with charts from bench --json or run --stats=run.jsonl
   pario help bench       all options";
 
 #[derive(Subcommand)]
@@ -45,6 +47,7 @@ enum Command {
     Bench(Box<bench::Arguments>),
     Calibrate(calibrate::Arguments),
     Explain(explain::Arguments),
+    Report(report::Arguments),
 }
 
 fn run(command: Command) -> Result<(), Failure> {
@@ -53,6 +56,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
     }
 }
 

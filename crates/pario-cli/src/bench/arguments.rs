@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, Parser, ValueEnum, value_parser};
 use pario::{HintSet, Hints, Strategy};
 
 use super::contender::{Contender, Level, Way};
@@ -379,6 +379,35 @@ fn programs(arguments: &Arguments, names: &[&str], ranks: u32) -> Result<Vec<Pro
     }
     check_directions(arguments.direction, &programs)?;
     Ok(programs)
+}
+
+/// The command line of a run that is not repeated, but looked at.
+#[derive(Parser)]
+struct Again {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+/// The workloads of a command line that ran on some ranks.
+///
+/// # Errors
+/// Words that this version does not understand, or a description that is not there.
+pub(crate) fn programs_of(words: &[String], ranks: u32) -> Result<Vec<Program>, String> {
+    // The directory need not exist here, and has nothing to do with the workloads.
+    let (mut kept, mut words) = (vec!["bench".to_owned()], words.iter());
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--dir" => {
+                words.next();
+            }
+            word if word.starts_with("--dir=") => {}
+            word => kept.push(word.to_owned()),
+        }
+    }
+    let arguments = Again::try_parse_from(kept).map_err(|error| error.to_string())?.arguments;
+    let names: Vec<&str> =
+        arguments.names.iter().chain(&arguments.workloads).map(String::as_str).collect();
+    programs(&arguments, &names, ranks)
 }
 
 /// Refuses a direction in which nothing goes.

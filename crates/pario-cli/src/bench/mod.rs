@@ -34,7 +34,7 @@ mod turn;
 mod verify;
 mod workload;
 
-pub(crate) use arguments::{Arguments, parse_directory};
+pub(crate) use arguments::{Arguments, parse_directory, programs_of};
 
 use arguments::{Settings, Transport, World};
 use contender::{Contender, Level};
@@ -44,7 +44,7 @@ use report::{Facts, Figure, Line, Report};
 use scratch::Scratch;
 use team::Team;
 use turn::Measured;
-use workload::Program;
+pub(crate) use workload::{Program, Workload};
 
 use crate::failure::Failure;
 

@@ -1,9 +1,12 @@
 //! Results for people (a table) and for programs (JSON, one object a line).
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use pario::Platform;
+use pario::storage::{Driver, OpenMode, Posix};
 use serde::Serialize;
 
 use super::arguments::{Files, Settings, Transport};
@@ -128,11 +131,63 @@ struct Record<'a> {
     /// Bytes in messages, and bytes that ranks copied to or from shared windows.
     sent_bytes: u64,
     shared_bytes: u64,
+    #[serde(flatten)]
+    origin: &'a Origin,
+}
+
+/// Where a result comes from: the same in all records of a run.
+#[derive(Serialize)]
+struct Origin {
+    /// The version of pario.
+    pario: &'static str,
+    command: Vec<String>,
+    hints: BTreeMap<String, String>,
+    machine: Machine,
+}
+
+#[derive(Serialize)]
+struct Machine {
+    #[serde(flatten)]
+    platform: Platform,
+    file_system: String,
+}
+
+impl Origin {
+    fn new(settings: &Settings, scratch: &Scratch) -> Origin {
+        let own = std::env::args_os().skip(1).map(|word| word.display().to_string());
+        let launcher = match &settings.transport {
+            Transport::Threads { .. } => Vec::new(),
+            Transport::Mpi { .. } => {
+                vec!["mpirun".to_owned(), "-n".to_owned(), settings.ranks.to_string()]
+            }
+        };
+        let command = launcher.into_iter().chain(["pario".to_owned()]).chain(own);
+        let hints = settings.hint_set.iter();
+        let hints = hints.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Origin {
+            pario: env!("CARGO_PKG_VERSION"),
+            command: command.collect(),
+            hints: hints.collect(),
+            machine: Machine { platform: Platform::here(), file_system: file_system(scratch) },
+        }
+    }
+}
+
+/// The file system of the directory, as pario's driver knows it.
+fn file_system(scratch: &Scratch) -> String {
+    let (path, mode) =
+        (scratch.file("probe"), OpenMode { write: true, create: true, ..OpenMode::default() });
+    let opened = Posix.open(&path, mode).ok();
+    let known = opened.and_then(|file| file.capabilities().file_system);
+    // The directory is removed at the end in any case.
+    let _ = Posix.delete(&path);
+    known.map_or("other", |known| known.name).to_owned()
 }
 
 /// Prints results as they come.
 pub(crate) struct Report<'a> {
     settings: &'a Settings,
+    origin: Origin,
     bar: ProgressBar,
 }
 
@@ -149,7 +204,7 @@ impl<'a> Report<'a> {
         let bar = ProgressBar::new(steps);
         let style = ProgressStyle::with_template("{elapsed_precise} {wide_bar} {pos}/{len} {msg}");
         bar.set_style(style.map_err(|error| Failure::during("progress bar", error))?);
-        let report = Report { settings, bar };
+        let report = Report { settings, origin: Origin::new(settings, scratch), bar };
         match settings.json {
             true => eprint!("{}", busy_note()),
             false => report.print(&header(settings, scratch))?,
@@ -274,6 +329,7 @@ impl<'a> Report<'a> {
                 messages: statistics.messages,
                 sent_bytes: statistics.sent_bytes,
                 shared_bytes: statistics.shared_bytes,
+                origin: &self.origin,
             };
             let line = serde_json::to_string(&record);
             text += &line.map_err(|error| Failure::during("printing results", error))?;

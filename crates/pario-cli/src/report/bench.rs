@@ -1,0 +1,375 @@
+//! Sections of runs of `pario bench` and of `cargo xtask peers`: one for each workload.
+
+use super::chart::{Chart, Kind, Point, Scale, number};
+use super::document::{Cell, Section, Table, shell};
+use super::pattern;
+use super::records::{Bench, Machine};
+
+const MEGABYTE: f64 = 1e6;
+/// As many sizes of blocks are a line; fewer are bars.
+const LINE_POINTS: usize = 3;
+
+/// What is compared in one section.
+#[derive(PartialEq)]
+struct Key {
+    workload: String,
+    shape: String,
+    ranks: u32,
+    around: String,
+}
+
+impl Key {
+    fn of(record: &Bench) -> Key {
+        let workload = match record.part.is_empty() {
+            true => record.workload.clone(),
+            false => format!("{} {}", record.workload, record.part),
+        };
+        // Peers name the size of a block as the shape of a vector.
+        let sizes = record.side.is_some() && record.workload == "block-cyclic";
+        let shape = if sizes { String::new() } else { record.shape.clone() };
+        Key { workload, shape, ranks: record.ranks, around: around(record) }
+    }
+}
+
+/// What else decides whether two results can be compared.
+fn around(record: &Bench) -> String {
+    let hints: Vec<String> =
+        record.hints.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let parts = [
+        shell(&record.command),
+        transport(record),
+        record.files.clone().unwrap_or_default(),
+        record.directory.clone().unwrap_or_default(),
+        record.device.clone().unwrap_or_default(),
+        record.memory.clone().unwrap_or_default(),
+        hints.join(" "),
+    ];
+    parts.join("\n")
+}
+
+/// How ranks reach each other.
+fn transport(record: &Bench) -> String {
+    match (&record.side, &record.mpi, record.transport.as_deref()) {
+        (Some(_), ..) => "MPI".to_owned(),
+        (None, Some(mpi), _) => mpi.clone(),
+        (None, None, Some(transport)) => transport.to_owned(),
+        (None, None, None) => String::new(),
+    }
+}
+
+/// A section for each workload, in the order of the records.
+pub(super) fn sections(records: &[Bench]) -> Vec<Section> {
+    let mut groups: Vec<(Key, Vec<&Bench>)> = Vec::new();
+    for record in records {
+        let key = Key::of(record);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(record),
+            None => groups.push((key, vec![record])),
+        }
+    }
+    groups.iter().map(|(key, group)| section(key, group)).collect()
+}
+
+fn section(key: &Key, records: &[&Bench]) -> Section {
+    let mut section = Section { title: title(key), ..Section::default() };
+    let Some(first) = records.first() else { return section };
+    section.summary = summary(key, first);
+    let all = records;
+    let measured = |record: &&Bench| record.seconds.is_some();
+    let records: &[&Bench] = &records.iter().copied().filter(measured).collect::<Vec<_>>();
+    for direction in ["write", "read"] {
+        let own: Vec<&Bench> =
+            records.iter().copied().filter(|record| record.direction == direction).collect();
+        section.charts.extend(bandwidth(key, direction, &own));
+    }
+    section.charts.extend(prediction(key, records));
+    section.charts.extend(pattern::chart(&key.workload, first));
+    for direction in ["write", "read"] {
+        for size in blocks(records) {
+            let own = |record: &&&Bench| record.direction == direction && block(record) == size;
+            let own: Vec<&Bench> = records.iter().filter(own).copied().collect();
+            section.charts.extend(split(key, (direction, size), &own));
+        }
+    }
+    section.tables.push(table(all));
+    section.facts = facts(first);
+    if !first.command.is_empty() {
+        section.commands.push(shell(&first.command));
+    }
+    section
+}
+
+fn title(key: &Key) -> String {
+    let plural = if key.ranks == 1 { "" } else { "s" };
+    format!("{}, {} rank{plural}", key.workload, key.ranks)
+}
+
+fn summary(key: &Key, first: &Bench) -> String {
+    let mut parts = Vec::new();
+    if !key.shape.is_empty() {
+        parts.push(key.shape.clone());
+    }
+    parts.push(format!("{} bytes", grouped(first.bytes)));
+    let transport = transport(first);
+    if !transport.is_empty() {
+        let nodes = if first.nodes == 1 { "node" } else { "nodes" };
+        parts.push(format!("ranks by {transport} on {} {nodes}", first.nodes));
+    }
+    if first.files.as_deref() == Some("new") {
+        parts.push("a new file for each step".to_owned());
+    }
+    parts.join("; ")
+}
+
+/// A number with separators between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            // One that does not end a line.
+            text.push('\u{a0}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The name of what was measured; the same for all sizes of blocks.
+fn technique(record: &Bench) -> String {
+    let level = match record.level {
+        None | Some(3) => String::new(),
+        Some(level) => format!("level {level} "),
+    };
+    match (&record.strategy, &record.side, &record.mpi) {
+        (Some(strategy), ..) if strategy == "block" => "Block I/O".to_owned(),
+        (Some(_), ..) if record.level == Some(0) => "level 0".to_owned(),
+        (Some(strategy), ..) => format!("{level}{strategy}"),
+        (None, Some(side), Some(mpi)) => format!("{level}{side} on {mpi}"),
+        (None, Some(side), None) => format!("{level}{side}"),
+        (None, None, _) => format!("{level}pario"),
+    }
+}
+
+/// The same with the strategy that was really used.
+fn technique_in_full(record: &Bench) -> String {
+    let name = technique(record);
+    match (&record.strategy, &record.served_by) {
+        (Some(asked), Some(used)) if asked != used => format!("{name}: {used}"),
+        _ => name,
+    }
+}
+
+fn blocks(records: &[&Bench]) -> Vec<u64> {
+    let mut blocks: Vec<u64> = records.iter().map(|record| block(record)).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    blocks
+}
+
+/// Bytes of a block; 0 if they are not known.
+fn block(record: &Bench) -> u64 {
+    record.block.unwrap_or(0)
+}
+
+/// What the title of a chart says of blocks.
+fn of_blocks(block: u64) -> String {
+    match block {
+        0 => String::new(),
+        block => format!(", blocks of {} bytes", grouped(block)),
+    }
+}
+
+fn milliseconds(record: &Bench) -> f64 {
+    record.seconds.unwrap_or(f64::NAN) * 1e3
+}
+
+/// Bytes of all ranks in a second; the cast rounds, which a speed bears.
+fn speed(record: &Bench) -> f64 {
+    record.bytes as f64 / milliseconds(record) * 1e3 / MEGABYTE
+}
+
+fn bandwidth(key: &Key, direction: &str, records: &[&Bench]) -> Vec<Chart> {
+    let blocks = blocks(records);
+    let id = format!("{} {} ranks bandwidth {direction}", key.workload, key.ranks);
+    let chart = |id: String, title: String, kind, points| Chart {
+        id,
+        title,
+        caption: "MB are 10^6 bytes of all ranks; more is better.".to_owned(),
+        kind,
+        x_name: "bytes of a block".to_owned(),
+        y_name: "MB/s".to_owned(),
+        points,
+    };
+    if blocks.len() >= LINE_POINTS {
+        let kind = Kind::Lines { x: Scale::Log, y: Scale::Log };
+        let title = format!("{}: bandwidth of the {direction} by block size", key.workload);
+        let points = records.iter().map(|record| speed_point(record, true)).collect();
+        return vec![chart(id, title, kind, points)];
+    }
+    let of_block = |&size: &u64| {
+        let own = records.iter().filter(|record| block(record) == size);
+        let points = own.map(|record| speed_point(record, false)).collect();
+        let title = format!("{}: bandwidth of the {direction}{}", key.workload, of_blocks(size));
+        chart(format!("{id} {size}"), title, Kind::Bars, points)
+    };
+    blocks.iter().map(of_block).collect()
+}
+
+fn speed_point(record: &Bench, line: bool) -> Point {
+    let ratio =
+        record.ratio.map_or(String::new(), |ratio| format!("; {} x Block I/O", number(ratio)));
+    let note = format!("{} ms{ratio}", number(milliseconds(record)));
+    let reference = record.strategy.as_deref() == Some("block");
+    let (series, label) = match line {
+        true => (technique(record), String::new()),
+        false => {
+            let series = if reference { "reference" } else { "bandwidth" };
+            (series.to_owned(), technique_in_full(record))
+        }
+    };
+    // A cast that rounds: sizes of blocks are small.
+    let x = line.then_some(block(record) as f64);
+    Point { series, label, x, y: speed(record), note }
+}
+
+/// Where the time went, for one size of blocks.
+fn split(key: &Key, (direction, size): (&str, u64), records: &[&Bench]) -> Option<Chart> {
+    let mut points = Vec::new();
+    for record in records.iter().filter(|record| record.times.is_known()) {
+        let of_rank = record.times_of_rank.map_or(String::new(), |rank| format!(" of rank {rank}"));
+        let note = format!("times{of_rank}; {} ms for all ranks", number(milliseconds(record)));
+        for (series, seconds) in record.times.parts() {
+            points.push(Point {
+                series: series.to_owned(),
+                label: technique_in_full(record),
+                x: None,
+                y: seconds * 1e3,
+                note: note.clone(),
+            });
+        }
+    }
+    without_empty(&mut points);
+    (!points.is_empty()).then(|| Chart {
+        id: format!("{} {} ranks time {direction} {size}", key.workload, key.ranks),
+        title: format!("{}: time of the {direction}{}", key.workload, of_blocks(size)),
+        caption: "Of the rank with the most storage time; shuffle is without the phases."
+            .to_owned(),
+        kind: Kind::Bars,
+        x_name: String::new(),
+        y_name: "ms".to_owned(),
+        points,
+    })
+}
+
+/// Leaves out series that are 0 everywhere: they would only be in the legend.
+pub(super) fn without_empty(points: &mut Vec<Point>) {
+    let used: Vec<String> =
+        points.iter().filter(|point| point.y > 0.0).map(|point| point.series.clone()).collect();
+    points.retain(|point| used.contains(&point.series));
+}
+
+/// What a model expected beside what was measured.
+fn prediction(key: &Key, records: &[&Bench]) -> Option<Chart> {
+    let point = |record: &&Bench| {
+        let predicted = record.predicted?.seconds();
+        let share = number(predicted * 1e3 / milliseconds(record));
+        let size = of_blocks(block(record));
+        let note = format!("{}{size}; predicted / measured {share}", record.direction);
+        let (x, y) = (Some(milliseconds(record)), predicted * 1e3);
+        Some(Point { series: technique(record), label: String::new(), x, y, note })
+    };
+    let points: Vec<Point> = records.iter().filter_map(point).collect();
+    (!points.is_empty()).then(|| Chart {
+        id: format!("{} {} ranks prediction", key.workload, key.ranks),
+        title: format!("{}: predicted against measured", key.workload),
+        caption: "On the dashed line the prediction is exact; above it, it was too slow."
+            .to_owned(),
+        kind: Kind::Dots { scale: Scale::Log, diagonal: true },
+        x_name: "measured ms".to_owned(),
+        y_name: "predicted ms".to_owned(),
+        points,
+    })
+}
+
+fn table(records: &[&Bench]) -> Table {
+    let predicted = records.iter().any(|record| record.predicted.is_some());
+    let mut columns = vec![
+        "block",
+        "technique",
+        "direction",
+        "ms",
+        "MB/s",
+        "x Block I/O",
+        "rounds",
+        "storage calls",
+        "messages",
+        "sent bytes",
+        "shared bytes",
+        "verified",
+    ];
+    if predicted {
+        columns.push("predicted ms");
+    }
+    let row = |record: &&Bench| {
+        let verified = match record.verified {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "",
+        };
+        let mut row = vec![
+            Cell::maybe(record.block),
+            Cell::text(technique_in_full(record)),
+            Cell::text(&record.direction),
+            Cell::maybe(record.seconds.map(|_| number(milliseconds(record)))),
+            Cell::maybe(record.seconds.map(|_| number(speed(record)))),
+            Cell::maybe(record.ratio.map(number)),
+            Cell::maybe(record.rounds),
+            Cell::maybe(record.storage_calls),
+            Cell::maybe(record.messages),
+            Cell::maybe(record.sent_bytes),
+            Cell::maybe(record.shared_bytes),
+            Cell::text(verified),
+        ];
+        if predicted {
+            row.push(Cell::maybe(record.predicted.map(|one| number(one.seconds() * 1e3))));
+        }
+        row
+    };
+    Table { title: "All values".to_owned(), columns, rows: records.iter().map(row).collect() }
+}
+
+fn facts(first: &Bench) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    if let Some(version) = &first.pario {
+        facts.push(("pario".to_owned(), version.clone()));
+    }
+    facts.extend(machine(first.machine.as_ref()));
+    if let Some(mpi) = first.mpi.as_ref().filter(|_| first.side.is_none()) {
+        facts.push(("MPI".to_owned(), mpi.clone()));
+    }
+    if let Some(directory) = &first.directory {
+        facts.push(("file system".to_owned(), directory.clone()));
+    }
+    if let Some(device) = &first.device {
+        facts.push(("emulated device".to_owned(), device.clone()));
+    }
+    if let Some(memory) = &first.memory {
+        facts.push(("memory".to_owned(), memory.clone()));
+    }
+    if let Some(seconds) = first.step_seconds {
+        facts.push(("a step of Block I/O".to_owned(), format!("{} ms", number(seconds * 1e3))));
+    }
+    let hint = |(key, value): (&String, &String)| (format!("hint {key}"), value.clone());
+    facts.extend(first.hints.iter().map(hint));
+    facts
+}
+
+/// What was written down of a machine.
+pub(super) fn machine(machine: Option<&Machine>) -> Vec<(String, String)> {
+    let shown = |(key, value): (&String, &serde_json::Value)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        (key.replace('_', " "), value)
+    };
+    machine.into_iter().flatten().map(shown).collect()
+}

@@ -1,0 +1,65 @@
+//! Horizontal bars: one for each label, its parts side by side.
+
+use super::axis::Axis;
+use super::canvas::{Anchor, Canvas, LINE, WIDTH, color, shortened, text_width};
+use super::{Chart, Point, Scale, number};
+
+/// Height of a bar with the room to the next.
+const ROW: f64 = 24.0;
+const BAR: f64 = 16.0;
+/// Room for the number at the end of the longest bar.
+const NUMBER: f64 = 62.0;
+
+pub(super) fn draw(chart: &Chart) -> String {
+    let (labels, series) = (chart.labels(), chart.series());
+    let widest = labels.iter().map(|label| text_width(label)).fold(40.0, f64::max);
+    let left = widest.min(220.0) + 14.0;
+    let sums: Vec<f64> = labels.iter().map(|label| sum(chart, label)).collect();
+    let axis = Axis::new(sums.iter().copied(), Scale::Linear, (left, WIDTH - NUMBER));
+    let mut canvas = Canvas::new();
+    canvas.height = 8.0;
+    if series.len() > 1 {
+        let items = series.iter().enumerate().map(|(index, name)| (*name, color(name, index)));
+        canvas.legend(&items.collect::<Vec<_>>(), left);
+    }
+    let (top, rows) = (canvas.height, u32::try_from(labels.len()).unwrap_or(u32::MAX));
+    let bottom = top + ROW * f64::from(rows);
+    for tick in axis.ticks(6) {
+        let x = axis.place(tick);
+        canvas.line("grid", (x, top), (x, bottom));
+        canvas.text((x, bottom + 15.0), Anchor::Middle, "tick", &number(tick));
+    }
+    canvas.height = bottom + 15.0 + LINE;
+    canvas.text(((left + WIDTH) / 2.0, canvas.height), Anchor::Middle, "name", &chart.y_name);
+    canvas.height += 8.0;
+    for (row, (label, sum)) in (0_u32..).zip(labels.iter().copied().zip(sums)) {
+        let y = top + ROW * f64::from(row) + (ROW - BAR) / 2.0;
+        let text = shortened(label, left - 14.0);
+        canvas.text((left - 8.0, y + 12.5), Anchor::End, "", &text);
+        bar(chart, &mut canvas, &axis, (label, y));
+        canvas.text((axis.place(sum) + 5.0, y + 12.5), Anchor::Start, "tick", &number(sum));
+    }
+    canvas.finish(&chart.title)
+}
+
+/// The parts of one bar.
+fn bar(chart: &Chart, canvas: &mut Canvas, axis: &Axis, (label, y): (&str, f64)) {
+    let series = chart.series();
+    let mut before = 0.0;
+    for point in chart.points.iter().filter(|point| point.label == label) {
+        let index = series.iter().position(|name| *name == point.series).unwrap_or(0);
+        let (x, end) = (axis.place(before), axis.place(before + point.y.max(0.0)));
+        let width = end - x;
+        let shape = format!(
+            "rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{BAR}\" rx=\"1\""
+        );
+        let shade = color(&point.series, index);
+        canvas.mark(&shape, &shade, &chart.data(point), &chart.tooltip(point));
+        before += point.y.max(0.0);
+    }
+}
+
+fn sum(chart: &Chart, label: &str) -> f64 {
+    let own = |point: &&Point| point.label == label;
+    chart.points.iter().filter(own).map(|point| point.y.max(0.0)).sum()
+}

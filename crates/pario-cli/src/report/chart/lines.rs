@@ -1,0 +1,114 @@
+//! Values over a number: a line for each series, or dots.
+
+use super::axis::Axis;
+use super::canvas::{Anchor, Canvas, LINE, WIDTH, color};
+use super::{Chart, Point, Scale, number};
+
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 14.0;
+const HEIGHT: f64 = 280.0;
+
+/// How points are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Those of a series are joined.
+    Joined,
+    /// Each by itself, with the line of equal values if asked for.
+    Dots { diagonal: bool },
+}
+
+pub(super) fn draw(chart: &Chart, (x, y): (Scale, Scale), manner: Manner) -> String {
+    let mut canvas = Canvas::new();
+    canvas.height = 8.0;
+    let series = chart.series();
+    let items = series.iter().enumerate().map(|(index, name)| (*name, color(name, index)));
+    let items: Vec<(&str, String)> = items.collect();
+    if items.len() > 1 {
+        canvas.legend(&items, LEFT);
+    }
+    let (top, bottom) = (canvas.height, canvas.height + HEIGHT);
+    let xs = || chart.points.iter().filter_map(|point| point.x);
+    let ys = || chart.points.iter().map(|point| point.y);
+    let equal = manner == Manner::Dots { diagonal: true };
+    // Both axes have the same values where they are compared.
+    let all = |own: &mut dyn Iterator<Item = f64>, other: &mut dyn Iterator<Item = f64>| {
+        let other = other.filter(|_| equal);
+        own.chain(other).collect::<Vec<f64>>().into_iter()
+    };
+    let across = Axis::new(all(&mut xs(), &mut ys()), x, (LEFT, WIDTH - RIGHT));
+    let upwards = Axis::new(all(&mut ys(), &mut xs()), y, (bottom, top));
+    frame(chart, &mut canvas, (&across, &upwards), (top, bottom));
+    if equal {
+        let ends = [(LEFT, bottom), (WIDTH - RIGHT, top)];
+        canvas.path(&ends, "var(--soft)", true);
+    }
+    for (name, shade) in &items {
+        let own = || chart.points.iter().filter(|point| point.series == **name);
+        if manner == Manner::Joined {
+            canvas.path(&places(own(), &across, &upwards), shade, *name == "Block I/O");
+        }
+        own().for_each(|point| {
+            dot(chart, &mut canvas, (&across, &upwards), (point, shade.as_str()))
+        });
+    }
+    canvas.finish(&chart.title)
+}
+
+fn places<'a>(
+    points: impl Iterator<Item = &'a Point>,
+    across: &Axis,
+    upwards: &Axis,
+) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = points.filter_map(|one| Some((one.x?, one.y))).collect();
+    points.sort_by(|one, two| one.0.total_cmp(&two.0));
+    points.into_iter().map(|(x, y)| (across.place(x), upwards.place(y))).collect()
+}
+
+fn dot(
+    chart: &Chart,
+    canvas: &mut Canvas,
+    (across, upwards): (&Axis, &Axis),
+    (point, shade): (&Point, &str),
+) {
+    let (x, y) = (across.place(point.x.unwrap_or(0.0)), upwards.place(point.y));
+    let shape = format!("circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"4\"");
+    canvas.mark(&shape, shade, &chart.data(point), &chart.tooltip(point));
+}
+
+fn frame(
+    chart: &Chart,
+    canvas: &mut Canvas,
+    (across, upwards): (&Axis, &Axis),
+    (top, bottom): (f64, f64),
+) {
+    let right = WIDTH - RIGHT;
+    for tick in upwards.ticks(7) {
+        let y = upwards.place(tick);
+        canvas.line("grid", (LEFT, y), (right, y));
+        canvas.text((LEFT - 6.0, y + 4.0), Anchor::End, "tick", &number(tick));
+    }
+    for tick in ticks_across(chart, across) {
+        let x = across.place(tick);
+        canvas.line("grid", (x, top), (x, bottom));
+        canvas.text((x, bottom + 16.0), Anchor::Middle, "tick", &number(tick));
+    }
+    canvas.line("frame", (LEFT, bottom), (right, bottom));
+    canvas.line("frame", (LEFT, top), (LEFT, bottom));
+    canvas.text_upwards((14.0, (top + bottom) / 2.0), &chart.y_name);
+    canvas.height = bottom + 16.0 + LINE;
+    canvas.text(((LEFT + right) / 2.0, canvas.height), Anchor::Middle, "name", &chart.x_name);
+    canvas.height += 8.0;
+}
+
+/// The values themselves where they are few, such as sizes of blocks; otherwise round ones.
+fn ticks_across(chart: &Chart, across: &Axis) -> Vec<f64> {
+    const FEW: usize = 8;
+    let mut values: Vec<f64> = chart.points.iter().filter_map(|point| point.x).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let apart = values.windows(2).all(|pair| across.place(pair[1]) - across.place(pair[0]) > 44.0);
+    match values.len() <= FEW && apart {
+        true => values,
+        false => across.ticks(8),
+    }
+}

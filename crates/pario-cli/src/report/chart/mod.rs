@@ -1,0 +1,184 @@
+//! Charts as SVG text.
+//!
+//! | file | concept |
+//! | --- | --- |
+//! | `axis` | from values to places, and where ticks are |
+//! | `canvas` | elements of SVG, and colours |
+//! | `bars` | a bar for each label, of one part or of several |
+//! | `lines` | values over a number, joined or not |
+//! | `spans` | rows of what lasts from a begin to an end |
+//! | `tiles` | the file as a strip, each run in the colour of its rank |
+//!
+//! A chart is its points. Each is drawn as one element with the attributes `data-series`,
+//! `data-label`, `data-x` and `data-y`, and written as one line of the CSV by the same numbers.
+//! Colours are CSS variables, so a page shows the same chart light and dark; a chart that stands
+//! alone has those of the light page.
+
+mod axis;
+mod bars;
+mod canvas;
+mod lines;
+mod spans;
+mod tiles;
+
+pub(crate) use canvas::{CHART_STYLE, LIGHT, escape};
+
+/// One value of a chart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Point {
+    /// What it belongs to; decides its colour.
+    pub(crate) series: String,
+    /// The bar or the row where it is, if there are any.
+    pub(crate) label: String,
+    /// Where it begins, if it has a place on an axis.
+    pub(crate) x: Option<f64>,
+    pub(crate) y: f64,
+    /// More to say when one points at it.
+    pub(crate) note: String,
+}
+
+/// How the values of an axis become places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scale {
+    Linear,
+    Log,
+}
+
+/// How points are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A bar for each label; its parts are the series.
+    Bars,
+    /// A line for each series.
+    Lines { x: Scale, y: Scale },
+    /// Dots only; with the line where both axes are equal, if asked for.
+    Dots { scale: Scale, diagonal: bool },
+    /// A row for each label; `x` is the begin, `y` how long it lasts.
+    Spans,
+    /// A file; `x` is the offset, `y` the length.
+    Tiles,
+}
+
+/// A chart: its points, and what they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Chart {
+    /// Its name in CSV and as a file; unique in a report.
+    pub(crate) id: String,
+    pub(crate) title: String,
+    /// What a reader must know of it.
+    pub(crate) caption: String,
+    pub(crate) kind: Kind,
+    /// What `x` is, with its unit.
+    pub(crate) x_name: String,
+    /// What `y` is, with its unit.
+    pub(crate) y_name: String,
+    pub(crate) points: Vec<Point>,
+}
+
+impl Chart {
+    /// The chart for a page, which has the styles and the colours.
+    pub(crate) fn svg(&self) -> String {
+        match self.kind {
+            Kind::Bars => bars::draw(self),
+            Kind::Lines { x, y } => lines::draw(self, (x, y), lines::Manner::Joined),
+            Kind::Dots { scale, diagonal } => {
+                lines::draw(self, (scale, scale), lines::Manner::Dots { diagonal })
+            }
+            Kind::Spans => spans::draw(self),
+            Kind::Tiles => tiles::draw(self),
+        }
+    }
+
+    /// The chart as a file of its own, with its title, on white.
+    pub(crate) fn standalone(&self) -> String {
+        canvas::standalone(&self.title, &self.svg())
+    }
+
+    /// The series in the order of their first points.
+    pub(crate) fn series(&self) -> Vec<&str> {
+        distinct(self.points.iter().map(|point| point.series.as_str()))
+    }
+
+    /// The labels in the order of their first points.
+    fn labels(&self) -> Vec<&str> {
+        distinct(self.points.iter().map(|point| point.label.as_str()))
+    }
+
+    /// What is shown when one points at a point.
+    fn tooltip(&self, point: &Point) -> String {
+        let mut parts = Vec::new();
+        parts.extend([&point.label, &point.series].into_iter().filter(|text| !text.is_empty()));
+        let mut text = parts.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        if let Some(x) = point.x {
+            text += &format!("\n{}: {}", self.x_name, number(x));
+        }
+        text += &format!("\n{}: {}", self.y_name, number(point.y));
+        if !point.note.is_empty() {
+            text += &format!("\n{}", point.note);
+        }
+        text
+    }
+
+    /// The attributes by which a point is found in a page.
+    fn data(&self, point: &Point) -> String {
+        let x = point.x.map_or(String::new(), |x| x.to_string());
+        format!(
+            " data-series=\"{}\" data-label=\"{}\" data-x=\"{x}\" data-y=\"{}\"",
+            escape(&point.series),
+            escape(&point.label),
+            point.y
+        )
+    }
+}
+
+fn distinct<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// A number with about four digits.
+pub(crate) fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        0.0 => 0,
+        large if large >= 999.5 => 0,
+        large if large >= 99.95 => 1,
+        large if large >= 9.995 => 2,
+        large if large >= 0.9995 => 3,
+        small if small >= 0.09995 => 3,
+        small if small >= 1e-4 => 5,
+        _ => return format!("{value:.3e}"),
+    };
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let cases = [
+            (0.0, "0"),
+            (12345.6, "12346"),
+            (512.0, "512"),
+            (128.26, "128.3"),
+            (2.5, "2.5"),
+            (0.261_09, "0.261"),
+            (0.03125, "0.03125"),
+            (0.000_001_25, "1.250e-6"),
+            (-3.0, "-3"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! A timeline: a row for each label, and on it what lasts from a begin to an end.
+
+use super::axis::Axis;
+use super::canvas::{Anchor, Canvas, LINE, WIDTH, color, shortened, text_width};
+use super::{Chart, Scale, number};
+
+const ROW: f64 = 20.0;
+const BAR: f64 = 14.0;
+/// What is shorter is drawn so wide, to be seen.
+const LEAST: f64 = 0.6;
+
+pub(super) fn draw(chart: &Chart) -> String {
+    let (labels, series) = (chart.labels(), chart.series());
+    let widest = labels.iter().map(|label| text_width(label)).fold(40.0, f64::max);
+    let left = widest.min(160.0) + 14.0;
+    let ends = chart.points.iter().map(|point| point.x.unwrap_or(0.0) + point.y);
+    let axis = Axis::new(ends, Scale::Linear, (left, WIDTH - 16.0));
+    let mut canvas = Canvas::new();
+    canvas.height = 8.0;
+    let items = series.iter().enumerate().map(|(index, name)| (*name, color(name, index)));
+    canvas.legend(&items.collect::<Vec<_>>(), left);
+    let (top, rows) = (canvas.height, u32::try_from(labels.len()).unwrap_or(u32::MAX));
+    let bottom = top + ROW * f64::from(rows);
+    for tick in axis.ticks(8) {
+        let x = axis.place(tick);
+        canvas.line("grid", (x, top), (x, bottom));
+        canvas.text((x, bottom + 15.0), Anchor::Middle, "tick", &number(tick));
+    }
+    let middle = |row: u32| top + ROW * f64::from(row) + (ROW - BAR) / 2.0;
+    for (row, label) in (0_u32..).zip(&labels) {
+        let text = shortened(label, left - 14.0);
+        canvas.text((left - 8.0, middle(row) + 11.0), Anchor::End, "", &text);
+    }
+    for point in &chart.points {
+        let row = (0_u32..).zip(&labels).find(|(_, label)| **label == point.label);
+        let index = series.iter().position(|name| *name == point.series).unwrap_or(0);
+        let begin = point.x.unwrap_or(0.0);
+        let (x, end) = (axis.place(begin), axis.place(begin + point.y));
+        let (width, y) = ((end - x).max(LEAST), middle(row.map_or(0, |(row, _)| row)));
+        let shape = format!("rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{BAR}\"");
+        canvas.mark(
+            &shape,
+            &color(&point.series, index),
+            &chart.data(point),
+            &chart.tooltip(point),
+        );
+    }
+    canvas.height = bottom + 15.0 + LINE;
+    canvas.text(((left + WIDTH) / 2.0, canvas.height), Anchor::Middle, "name", &chart.x_name);
+    canvas.height += 8.0;
+    canvas.finish(&chart.title)
+}

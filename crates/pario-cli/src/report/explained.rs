@@ -1,0 +1,82 @@
+//! A section for a call that `pario explain` looked at: every way to serve it, with its predicted
+//! time.
+
+use super::chart::{Chart, Kind, Point, number};
+use super::document::{Cell, Section, Table};
+use super::records::{Explained, Way};
+
+pub(super) fn section(explained: &Explained) -> Section {
+    let Explained { workload, direction, ranks, nodes, .. } = explained;
+    let mut facts = Vec::new();
+    if !explained.profile.is_empty() {
+        facts.push(("profile".to_owned(), explained.profile.clone()));
+    }
+    let plan = explained.plan.trim_end();
+    if !plan.is_empty() {
+        facts.push(("plan".to_owned(), plan.to_owned()));
+    }
+    Section {
+        title: format!("Ways to {direction} {workload}"),
+        summary: format!(
+            "{}; {ranks} ranks, {nodes} node(s). {}",
+            explained.shape, explained.advice
+        ),
+        charts: vec![chart(explained)],
+        tables: vec![table(&explained.ways)],
+        facts,
+        ..Section::default()
+    }
+}
+
+fn name(way: &Way) -> String {
+    match way.chosen {
+        true => format!("{} (chosen)", way.strategy),
+        false => way.strategy.clone(),
+    }
+}
+
+fn chart(explained: &Explained) -> Chart {
+    let mut points = Vec::new();
+    for way in &explained.ways {
+        let parts = [
+            ("planning", way.planning_ms),
+            ("synchronisation", way.synchronisation_ms),
+            ("shuffle", way.exchange_ms),
+            ("storage", way.storage_ms),
+        ];
+        points.extend(parts.map(|(series, ms)| Point {
+            series: series.to_owned(),
+            label: name(way),
+            x: None,
+            y: ms,
+            note: format!("{} ms in all", number(way.predicted_ms)),
+        }));
+    }
+    let Explained { workload, direction, .. } = explained;
+    Chart {
+        id: format!("explain {workload} {direction}"),
+        title: format!("{workload}: predicted time of the {direction}"),
+        caption: "By the model; nothing was measured.".to_owned(),
+        kind: Kind::Bars,
+        x_name: String::new(),
+        y_name: "ms".to_owned(),
+        points,
+    }
+}
+
+fn table(ways: &[Way]) -> Table {
+    let row = |way: &Way| {
+        vec![
+            Cell::text(name(way)),
+            Cell::number(number(way.predicted_ms)),
+            Cell::number(way.rounds),
+            Cell::number(way.aggregators),
+            Cell::text(&way.windows),
+        ]
+    };
+    Table {
+        title: "Ways".to_owned(),
+        columns: vec!["strategy", "predicted ms", "rounds", "aggregators", "windows"],
+        rows: ways.iter().map(row).collect(),
+    }
+}

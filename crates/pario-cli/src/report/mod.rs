@@ -1,0 +1,96 @@
+//! `pario report`: runs, studies and recordings as one page, pictures, CSV or a trace.
+//!
+//! | file | concept |
+//! | --- | --- |
+//! | `arguments` | the command line |
+//! | `input` | from files to records, with the line of what is wrong |
+//! | `records` | what the other commands write |
+//! | `document` | sections of charts, tables and facts, before they have a form |
+//! | `bench`, `study`, `paper`, `explained`, `recording` | a section for each kind of record |
+//! | `pattern` | who has which part of the file |
+//! | `chart` | charts as SVG |
+//! | `page` | the HTML page |
+//! | `picture` | single charts as SVG and PNG |
+//! | `csv` | the values of all charts |
+//! | `perfetto` | a trace of the ranks |
+//!
+//! Nothing is measured here. The page has no script and fetches nothing. Every value that is drawn
+//! is in the CSV, and in the attributes of the element that shows it.
+
+mod arguments;
+mod bench;
+mod chart;
+mod csv;
+mod document;
+mod explained;
+mod input;
+mod page;
+mod paper;
+mod pattern;
+mod perfetto;
+mod picture;
+mod recording;
+mod records;
+mod study;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use arguments::Arguments;
+
+use document::Document;
+use input::Records;
+use picture::write;
+
+use crate::failure::Failure;
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// `Run` if an input is no record, or an output cannot be written.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if pario_mpi::launched().is_some_and(|launch| launch.rank > 0) {
+        return Ok(());
+    }
+    let records = input::read(&arguments.inputs)?;
+    let document = document(&records);
+    if let Some(path) = arguments.page() {
+        let sources: Vec<String> = arguments.inputs.iter().map(|path| source(path)).collect();
+        write(&path, page::html(&arguments.title, &sources, &document).as_bytes())?;
+        eprintln!("pario: the report is in {}", path.display());
+    }
+    if let Some(directory) = &arguments.svg {
+        picture::svg(&document, directory)?;
+    }
+    if let Some(directory) = &arguments.png {
+        picture::png(&document, directory)?;
+    }
+    if let Some(path) = &arguments.csv {
+        write(path, csv::text(&document).as_bytes())?;
+    }
+    if let Some(path) = &arguments.perfetto {
+        if records.recordings.iter().all(|recording| recording.calls.is_empty()) {
+            let hint = "record one by pario run --stats=trace:FILE.jsonl";
+            return Err(Failure::Run(format!("--perfetto: no recording among the inputs; {hint}")));
+        }
+        write(path, perfetto::text(&records.recordings).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The name of an input on the page, without its directories.
+fn source(path: &std::path::Path) -> String {
+    match path.as_os_str() == "-" {
+        true => "standard input".to_owned(),
+        false => path.file_name().unwrap_or(path.as_os_str()).display().to_string(),
+    }
+}
+
+/// All sections, studies first: they answer questions.
+fn document(records: &Records) -> Document {
+    let mut sections: Vec<_> = records.studies.iter().map(study::section).collect();
+    sections.extend(records.papers.iter().map(paper::section));
+    sections.extend(records.explained.iter().map(explained::section));
+    sections.extend(bench::sections(&records.bench));
+    sections.extend(records.recordings.iter().map(recording::section));
+    Document::new(sections)
+}

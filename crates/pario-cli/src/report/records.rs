@@ -1,0 +1,329 @@
+//! What a report can be made of, as the other commands write it.
+//!
+//! Only what is needed to draw is required: records of earlier versions lack keys, those of later
+//! ones have more.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A result of `pario bench --json`, or of `cargo xtask peers`.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Bench {
+    pub(super) workload: String,
+    #[serde(default)]
+    pub(super) part: String,
+    #[serde(default)]
+    pub(super) shape: String,
+    /// What was asked for; absent in records of `cargo xtask peers`.
+    pub(super) strategy: Option<String>,
+    pub(super) level: Option<u8>,
+    /// What pario used.
+    pub(super) served_by: Option<String>,
+    pub(super) ranks: u32,
+    #[serde(default = "one")]
+    pub(super) nodes: u32,
+    pub(super) transport: Option<String>,
+    pub(super) mpi: Option<String>,
+    /// `own` or `pario`: whose MPI-IO `cargo xtask peers` measured.
+    pub(super) side: Option<String>,
+    /// Bytes of the longest piece, where they are known.
+    pub(super) block: Option<u64>,
+    pub(super) bytes: u64,
+    pub(super) memory: Option<String>,
+    pub(super) files: Option<String>,
+    pub(super) directory: Option<String>,
+    /// The emulated device whose time was taken.
+    pub(super) device: Option<String>,
+    pub(super) direction: String,
+    /// None if it took too long and was ended.
+    pub(super) seconds: Option<f64>,
+    pub(super) step_seconds: Option<f64>,
+    pub(super) ratio: Option<f64>,
+    pub(super) verified: Option<bool>,
+    pub(super) times_of_rank: Option<u32>,
+    #[serde(flatten)]
+    pub(super) times: Times,
+    pub(super) rounds: Option<u64>,
+    pub(super) storage_calls: Option<u64>,
+    pub(super) messages: Option<u64>,
+    pub(super) sent_bytes: Option<u64>,
+    pub(super) shared_bytes: Option<u64>,
+    #[serde(alias = "predicted_seconds")]
+    pub(super) predicted: Option<Predicted>,
+    /// The version of pario.
+    pub(super) pario: Option<String>,
+    #[serde(default)]
+    pub(super) command: Vec<String>,
+    #[serde(default)]
+    pub(super) hints: BTreeMap<String, String>,
+    pub(super) machine: Option<Machine>,
+}
+
+/// Where the time of one rank went.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Times {
+    #[serde(default, alias = "meeting_seconds")]
+    pub(super) synchronisation_seconds: f64,
+    #[serde(default)]
+    pub(super) planning_seconds: f64,
+    /// With the phases.
+    #[serde(default)]
+    pub(super) exchange_seconds: f64,
+    #[serde(default)]
+    pub(super) storage_seconds: f64,
+    #[serde(default)]
+    pub(super) phase_seconds: Vec<f64>,
+}
+
+impl Times {
+    /// The parts with their names, in the order in which they are drawn.
+    pub(super) fn parts(&self) -> [(&'static str, f64); 5] {
+        let phases: f64 = self.phase_seconds.iter().sum();
+        [
+            ("planning", self.planning_seconds),
+            ("synchronisation", self.synchronisation_seconds),
+            ("phases", phases),
+            ("shuffle", (self.exchange_seconds - phases).max(0.0)),
+            ("storage", self.storage_seconds),
+        ]
+    }
+
+    /// Whether anything was measured.
+    pub(super) fn is_known(&self) -> bool {
+        self.parts().iter().any(|(_, seconds)| *seconds > 0.0)
+    }
+}
+
+/// The time that a model expects.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Predicted {
+    Seconds(f64),
+    Whole { seconds: f64 },
+}
+
+impl Predicted {
+    pub(super) fn seconds(self) -> f64 {
+        match self {
+            Predicted::Seconds(seconds) | Predicted::Whole { seconds } => seconds,
+        }
+    }
+}
+
+/// The machine of a run: whatever was written down of it.
+pub(super) type Machine = BTreeMap<String, Value>;
+
+/// The outcome of `pario explain paper --json`.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Paper {
+    pub(super) profile: String,
+    pub(super) tables: Vec<PaperRow>,
+    pub(super) figure_11: Vec<PaperPoint>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct PaperRow {
+    pub(super) table: String,
+    pub(super) nodes: u32,
+    pub(super) ranks: u32,
+    pub(super) device: String,
+    pub(super) technique: String,
+    pub(super) measured_s: f64,
+    pub(super) estimated_s: f64,
+    pub(super) ours_s: f64,
+    pub(super) difference: f64,
+    pub(super) winner: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct PaperPoint {
+    pub(super) device: String,
+    pub(super) message_mb: f64,
+    pub(super) shuffle_s: f64,
+    pub(super) benefit_s: f64,
+    pub(super) pays: bool,
+}
+
+/// The outcome of one study.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Study {
+    pub(super) id: String,
+    #[serde(default)]
+    pub(super) paper: Value,
+    #[serde(default)]
+    pub(super) question: String,
+    #[serde(default)]
+    pub(super) mode: String,
+    pub(super) rows: Vec<StudyRow>,
+    #[serde(default)]
+    pub(super) series: Vec<StudySeries>,
+    /// Where in the paper it is.
+    #[serde(default)]
+    pub(super) place: String,
+    /// `quick` or `full`.
+    #[serde(default)]
+    pub(super) size: String,
+    #[serde(default)]
+    pub(super) notes: Vec<String>,
+    /// As it is typed, in one piece or in words.
+    #[serde(default)]
+    pub(super) command: Value,
+    pub(super) machine: Option<Machine>,
+}
+
+/// The outcome of `pario explain` for one call: every way to serve it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Explained {
+    pub(super) workload: String,
+    #[serde(default)]
+    pub(super) shape: String,
+    pub(super) direction: String,
+    pub(super) ranks: u32,
+    #[serde(default = "one")]
+    pub(super) nodes: u32,
+    #[serde(default)]
+    pub(super) profile: String,
+    #[serde(default)]
+    pub(super) advice: String,
+    #[serde(default)]
+    pub(super) plan: String,
+    pub(super) ways: Vec<Way>,
+}
+
+/// One way to serve a call, with the time that the model predicts.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Way {
+    pub(super) strategy: String,
+    #[serde(default)]
+    pub(super) chosen: bool,
+    pub(super) predicted_ms: f64,
+    #[serde(default)]
+    pub(super) planning_ms: f64,
+    #[serde(default)]
+    pub(super) synchronisation_ms: f64,
+    #[serde(default)]
+    pub(super) exchange_ms: f64,
+    #[serde(default)]
+    pub(super) storage_ms: f64,
+    #[serde(default)]
+    pub(super) aggregators: u64,
+    #[serde(default)]
+    pub(super) rounds: u64,
+    #[serde(default)]
+    pub(super) windows: String,
+}
+
+/// A relation of the paper beside ours. Values are numbers or words.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct StudyRow {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) paper: Value,
+    #[serde(default)]
+    pub(super) ours: Value,
+    #[serde(default)]
+    pub(super) unit: Value,
+    #[serde(default)]
+    pub(super) tolerance: Value,
+    #[serde(default)]
+    pub(super) verdict: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct StudySeries {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) x_label: String,
+    #[serde(default)]
+    pub(super) y_label: String,
+    pub(super) points: Vec<[f64; 2]>,
+}
+
+/// What was done with one file: a line of a recording.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Recording {
+    pub(super) file: String,
+    pub(super) ranks: u32,
+    #[serde(default = "one")]
+    pub(super) nodes: u32,
+    #[serde(default)]
+    pub(super) node_of_rank: Vec<u32>,
+    #[serde(default)]
+    pub(super) mode: String,
+    pub(super) pario: Option<String>,
+    pub(super) machine: Option<Machine>,
+    #[serde(default)]
+    pub(super) command: Vec<String>,
+    #[serde(default)]
+    pub(super) hints: Vec<Hint>,
+    #[serde(default)]
+    pub(super) ignored_hints: Vec<Hint>,
+    #[serde(default)]
+    pub(super) calls: Vec<Call>,
+    #[serde(default)]
+    pub(super) calls_missed: u64,
+    #[serde(default)]
+    pub(super) events: Vec<Event>,
+    #[serde(default)]
+    pub(super) events_missed: u64,
+}
+
+/// The first line of a recording that `pario run` began.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Run {
+    pub(super) command: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Hint {
+    pub(super) name: String,
+    pub(super) value: String,
+    pub(super) origin: String,
+    #[serde(default)]
+    pub(super) reason: String,
+}
+
+/// One call of one rank.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Call {
+    pub(super) rank: u32,
+    pub(super) call: String,
+    pub(super) strategy: String,
+    #[serde(default)]
+    pub(super) reason: String,
+    #[serde(default)]
+    pub(super) windows: String,
+    #[serde(default)]
+    pub(super) rounds: u64,
+    #[serde(default)]
+    pub(super) aggregators: u64,
+    #[serde(default)]
+    pub(super) moved_bytes: u64,
+    #[serde(default)]
+    pub(super) storage_reads: u64,
+    #[serde(default)]
+    pub(super) storage_writes: u64,
+    pub(super) begin_seconds: f64,
+    pub(super) seconds: f64,
+    #[serde(flatten)]
+    pub(super) times: Times,
+}
+
+/// One storage access of one rank.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Event {
+    pub(super) rank: u32,
+    pub(super) what: String,
+    pub(super) begin_seconds: f64,
+    pub(super) seconds: f64,
+    #[serde(default)]
+    pub(super) offset: u64,
+    #[serde(default)]
+    pub(super) bytes: u64,
+}
+
+fn one() -> u32 {
+    1
+}

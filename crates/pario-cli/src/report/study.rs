@@ -1,0 +1,116 @@
+//! A section for each study: the paper's relations beside ours, and what was measured.
+
+use serde_json::Value;
+
+use super::bench::machine;
+use super::chart::{Chart, Kind, Point, Scale, number};
+use super::document::{Cell, Section, Table, shell};
+use super::records::{Study, StudyRow};
+
+pub(super) fn section(study: &Study) -> Section {
+    let mode: Vec<&str> = [&study.mode, &study.size]
+        .into_iter()
+        .map(String::as_str)
+        .filter(|one| !one.is_empty())
+        .collect();
+    let mode = if mode.is_empty() { String::new() } else { format!(" ({})", mode.join(", ")) };
+    let of_paper = match shown(&study.paper).as_str() {
+        "" => String::new(),
+        paper if study.place.is_empty() => format!("Paper {paper}. "),
+        paper => format!("Paper {paper}, {}. ", study.place),
+    };
+    let commands = match &study.command {
+        Value::String(command) => vec![command.clone()],
+        Value::Array(words) => vec![shell(&words.iter().map(shown).collect::<Vec<_>>())],
+        _ => vec![format!("pario study {} --mode {}", study.id, study.mode)],
+    };
+    Section {
+        title: format!("Study {}{mode}", study.id),
+        summary: format!("{of_paper}{}", study.question),
+        charts: charts(study),
+        tables: vec![table(&study.rows)],
+        facts: machine(study.machine.as_ref()),
+        commands,
+        notes: study.notes.clone(),
+    }
+}
+
+/// A chart for all series with the same axes.
+fn charts(study: &Study) -> Vec<Chart> {
+    let mut charts: Vec<Chart> = Vec::new();
+    for series in &study.series {
+        let points = series.points.iter().map(|&[x, y]| Point {
+            series: series.name.clone(),
+            label: String::new(),
+            x: Some(x),
+            y,
+            note: String::new(),
+        });
+        let axes =
+            |chart: &&mut Chart| chart.x_name == series.x_label && chart.y_name == series.y_label;
+        match charts.iter_mut().find(axes) {
+            Some(chart) => chart.points.extend(points),
+            None => charts.push(Chart {
+                id: format!("study {} {} {}", study.id, study.mode, series.y_label),
+                title: format!("{}: {} by {}", study.id, series.y_label, series.x_label),
+                caption: String::new(),
+                kind: Kind::Lines { x: Scale::Linear, y: Scale::Linear },
+                x_name: series.x_label.clone(),
+                y_name: series.y_label.clone(),
+                points: points.collect(),
+            }),
+        }
+    }
+    for chart in &mut charts {
+        chart.kind = Kind::Lines {
+            x: scale(chart.points.iter().filter_map(|point| point.x)),
+            y: scale(chart.points.iter().map(|point| point.y)),
+        };
+    }
+    charts
+}
+
+/// Values over more than a decade and a half are shown by their logarithm.
+fn scale(values: impl Iterator<Item = f64>) -> Scale {
+    let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
+    for value in values {
+        (low, high) = (low.min(value), high.max(value));
+    }
+    match low > 0.0 && high / low > 30.0 {
+        true => Scale::Log,
+        false => Scale::Linear,
+    }
+}
+
+fn table(rows: &[StudyRow]) -> Table {
+    let value = |value: &Value| match value.is_number() {
+        true => Cell::Number(shown(value)),
+        false => Cell::Text(shown(value)),
+    };
+    let row = |row: &StudyRow| {
+        vec![
+            Cell::text(&row.name),
+            value(&row.paper),
+            value(&row.ours),
+            Cell::text(shown(&row.unit)),
+            value(&row.tolerance),
+            Cell::Verdict(row.verdict.clone()),
+        ]
+    };
+    Table {
+        title: "Relations".to_owned(),
+        columns: vec!["relation", "paper", "ours", "unit", "tolerance", "verdict"],
+        rows: rows.iter().map(row).collect(),
+    }
+}
+
+/// A value as people read it.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Number(value) => value.as_f64().map_or_else(|| value.to_string(), number),
+        Value::Array(all) => all.iter().map(shown).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}

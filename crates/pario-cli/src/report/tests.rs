@@ -1,0 +1,256 @@
+//! What a page draws is what the CSV has; pages stand alone; traces can be read.
+
+use std::collections::HashMap;
+
+use super::input::Records;
+use super::*;
+
+/// A result of `pario bench` on a vector.
+fn result(strategy: &str, block: u64, seconds: f64) -> String {
+    format!(
+        r#"{{"workload":"block-cyclic","shape":"1024 elements of 4 bytes dealt out in blocks",
+        "strategy":"{strategy}","served_by":"two-phase","level":3,"ranks":4,"nodes":1,
+        "transport":"threads","block":{block},"bytes":4096,"direction":"write","seconds":{seconds},
+        "ratio":1.5,"verified":true,"times_of_rank":2,"synchronisation_seconds":0.001,
+        "planning_seconds":0.0005,"exchange_seconds":0.004,"storage_seconds":0.002,
+        "phase_seconds":[0.001,0.001],"predicted":{},"pario":"0.1.0",
+        "command":["pario","bench","block-cyclic","--bytes","4096","--blocks","{block}"],
+        "hints":{{"cb_nodes":"2"}},"machine":{{"cores":2,"processor":"<b>&\"x\""}}}}"#,
+        seconds * 0.9
+    )
+}
+
+/// Two ranks write together; one call has two accesses.
+const RECORDING: &str = r#"{"kind":"run","pario":"0.1.0","command":["pario","run","--","./a b"]}
+{"kind":"statistics","file":"out, \"1\".dat","ranks":2,"nodes":2,"node_of_rank":[0,1],
+"mode":"write create","hints":[{"name":"cb_nodes","value":"2","origin":"program"}],
+"ignored_hints":[{"name":"x","value":"1","origin":"program","reason":"unknown hint"}],
+"calls":[{"rank":0,"call":"write_all","strategy":"two-phase","reason":"r","windows":"w","rounds":2,
+"aggregators":2,"moved_bytes":100,"storage_writes":2,"begin_seconds":0.001,"seconds":0.01,
+"synchronisation_seconds":0.002,"planning_seconds":0.001,"exchange_seconds":0.003,
+"storage_seconds":0.004,"phase_seconds":[]},
+{"rank":1,"call":"write_all","strategy":"two-phase","begin_seconds":0.002,"seconds":0.009,
+"synchronisation_seconds":0.001,"planning_seconds":0.001,"exchange_seconds":0.007}],
+"events":[{"rank":0,"what":"write","begin_seconds":0.005,"seconds":0.002,"offset":0,"bytes":50},
+{"rank":0,"what":"write","begin_seconds":0.008,"seconds":0.002,"offset":50,"bytes":50}],
+"calls_missed":3,"events_missed":0}"#;
+
+const STUDY: &str = r#"{"kind":"study","id":"000-fig4","paper":"000","question":"Do pieces halve?",
+"mode":"count","rows":[{"name":"writes(1)/writes(0)","paper":0.5,"ours":0.5,"unit":"",
+"tolerance":"0.45 to 0.55","verdict":"the same"},{"name":"n","verdict":"not the same: x"}],
+"series":[{"name":"ours","x_label":"phases","y_label":"pieces","points":[[0,16],[1,8]]},
+{"name":"paper","x_label":"phases","y_label":"pieces","points":[[0,16],[1,8.5]]}]}"#;
+
+const PAPER: &str = r#"{"profile":"paper-001","tables":[{"table":"V","nodes":4,"ranks":16,
+"device":"HDD","technique":"collective","measured_s":400.5,"estimated_s":411.78,"ours_s":420.54,
+"difference":0.0213,"winner":"collective","measured_winner":"collective"}],
+"figure_11":[{"device":"HDD","message_mb":2.0,"shuffle_s":0.056,"benefit_s":0.162,"pays":true}]}"#;
+
+const EXPLAINED: &str = r#"{"kind":"explain","workload":"dist3d","shape":"64^3","direction":"read",
+"ranks":4,"nodes":1,"ways":[{"strategy":"two-phase","chosen":true,"predicted_ms":5.5,
+"planning_ms":0.5,"synchronisation_ms":1,"exchange_ms":2,"storage_ms":2},
+{"strategy":"list","predicted_ms":9,"storage_ms":9}]}"#;
+
+fn records() -> Records {
+    let mut text = format!("{STUDY}\n{PAPER}\n{EXPLAINED}\n{RECORDING}\n");
+    for strategy in ["block", "auto", "multi-phase 1"] {
+        for (block, seconds) in [(4, 0.01), (64, 0.007), (256, 0.003)] {
+            text += &result(strategy, block, seconds);
+        }
+    }
+    let mut records = Records::default();
+    records.add("x", &text).unwrap();
+    records
+}
+
+/// The attributes of an element, as a browser reads them.
+fn attributes(tag: &str) -> HashMap<String, String> {
+    let unescaped = |text: &str| {
+        let pairs =
+            [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+        pairs.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    };
+    let mut found = HashMap::new();
+    let mut rest = tag;
+    while let Some((name, after)) = rest.split_once("=\"") {
+        let (value, after) = after.split_once('"').unwrap();
+        let name = name.rsplit(' ').next().unwrap();
+        found.insert(name.to_owned(), unescaped(value));
+        rest = after;
+    }
+    found
+}
+
+/// All elements of a page with data, each with the name of its chart.
+fn marks(page: &str) -> Vec<(String, HashMap<String, String>)> {
+    let mut chart = String::new();
+    let mut marks = Vec::new();
+    for tag in page.split('<').skip(1) {
+        let tag = attributes(tag.split('>').next().unwrap());
+        if let Some(name) = tag.get("data-chart") {
+            chart.clone_from(name);
+        }
+        if tag.contains_key("data-y") {
+            marks.push((chart.clone(), tag));
+        }
+    }
+    marks
+}
+
+/// The fields of a line of CSV.
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut quoted) = (vec![String::new()], false);
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if quoted && characters.peek() == Some(&'"') => {
+                characters.next();
+                fields.last_mut().unwrap().push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            character => fields.last_mut().unwrap().push(character),
+        }
+    }
+    fields
+}
+
+#[test]
+fn every_value_of_the_csv_is_drawn_once_and_nothing_else_is() {
+    let document = document(&records());
+    let page = page::html("t", &["x".to_owned()], &document);
+    let key = |chart: &str, mark: &HashMap<String, String>| {
+        ["data-series", "data-label", "data-x", "data-y"]
+            .iter()
+            .fold(chart.to_owned(), |key, name| format!("{key}|{}", mark[*name]))
+    };
+    let mut drawn: Vec<String> =
+        marks(&page).iter().map(|(chart, mark)| key(chart, mark)).collect();
+    let csv = csv::text(&document);
+    let mut written: Vec<String> = csv
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let line = fields(line);
+            assert_eq!(line.len(), 7, "{line:?}");
+            [&line[0], &line[1], &line[2], &line[4], &line[6]].map(String::as_str).join("|")
+        })
+        .collect();
+    assert!(drawn.len() > 60, "{}", drawn.len());
+    drawn.sort();
+    written.sort();
+    assert_eq!(drawn, written);
+}
+
+/// A value that is twice as large is drawn twice as long.
+#[test]
+fn bars_and_spans_are_as_long_as_their_values() {
+    let page = page::html("t", &[], &document(&records()));
+    let number =
+        |mark: &HashMap<String, String>, name: &str| -> f64 { mark[name].parse().unwrap() };
+    let mut scales: HashMap<String, Vec<f64>> = HashMap::new();
+    for (chart, mark) in marks(&page) {
+        // What is very short is drawn a little longer, to be seen; places have two digits.
+        if mark.contains_key("width") && number(&mark, "width") > 20.0 {
+            let scale = number(&mark, "width") / number(&mark, "data-y");
+            scales.entry(chart).or_default().push(scale);
+        }
+    }
+    assert!(scales.len() >= 6, "{:?}", scales.keys());
+    for (chart, scales) in scales.iter().filter(|(chart, _)| !chart.ends_with("pattern")) {
+        let first = scales[0];
+        assert!(
+            scales.iter().all(|scale| (scale / first - 1.0).abs() < 0.01),
+            "{chart} {scales:?}"
+        );
+    }
+}
+
+#[test]
+fn a_page_needs_nothing_else_and_says_all() {
+    let page = page::html("A <title>", &["x".to_owned()], &document(&records()));
+    for outside in ["<script", "url(", "@import", "src=", "stylesheet"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let links = page.matches("http").count();
+    assert_eq!(links, page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count());
+    let expected = [
+        "A &lt;title&gt;",
+        "&lt;b&gt;&amp;&quot;x&quot;",
+        "pario run -- &#39;./a b&#39;",
+        "pario bench block-cyclic --bytes 4096 --blocks 4",
+        "hint cb_nodes",
+        "ignored: unknown hint",
+        "verdict same\">the same<",
+        "verdict differs\">not the same: x<",
+        "3 more calls were not recorded",
+        "predicted against measured",
+        "who has which part of the file",
+        "prefers-color-scheme:dark",
+        "@media print",
+    ];
+    for text in expected {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+/// Block b of a vector belongs to rank b mod P.
+#[test]
+fn the_pattern_is_that_of_the_workload() {
+    let document = document(&records());
+    let pattern = document.charts().find(|chart| chart.kind == chart::Kind::Tiles).unwrap();
+    assert_eq!(pattern.points.len(), 256);
+    for (block, point) in (0_u32..).zip(&pattern.points) {
+        assert_eq!(point.series, format!("rank {}", block % 4));
+        assert_eq!((point.x, point.y), (Some(f64::from(block) * 4.0), 4.0));
+    }
+}
+
+#[test]
+fn records_of_earlier_versions_have_a_pattern_where_it_is_certain() {
+    let old = |workload: &str, bytes: u64, block: u64| {
+        let text = format!(
+            r#"{{"workload":"{workload}","strategy":"auto","served_by":"auto","ranks":16,
+            "block":{block},"bytes":{bytes},"direction":"read","seconds":0.5}}"#
+        );
+        let mut records = Records::default();
+        records.add("x", &text).unwrap();
+        pattern::chart("x", &records.bench[0]).is_some()
+    };
+    assert!(old("block-cyclic", 104_857_600, 512) && old("dist3d", 67_108_864, 512));
+    assert!(!old("dist3d", 67_108_864, 4) && !old("gone", 67_108_864, 4));
+}
+
+#[test]
+fn a_trace_has_a_process_for_each_node_and_a_thread_for_each_rank() {
+    let text = perfetto::text(&records().recordings);
+    let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let named = |name: &'static str| events.iter().filter(move |event| event["name"] == name);
+    assert_eq!(named("process_name").count(), 2);
+    let threads: Vec<_> = named("thread_name").map(|event| &event["args"]["name"]).collect();
+    assert_eq!(threads, ["rank 0", "rank 1"]);
+    let calls: Vec<_> = named("write_all").collect();
+    assert_eq!(calls.len(), 2);
+    assert_eq!((&calls[0]["pid"], &calls[1]["pid"]), (&0.into(), &1.into()));
+    assert_eq!((calls[0]["ts"].as_f64(), calls[0]["dur"].as_f64()), (Some(1e3), Some(1e4)));
+    let writes: Vec<_> = named("write").map(|event| &event["args"]["offset"]).collect();
+    assert_eq!(writes, [0, 50]);
+}
+
+#[test]
+fn charts_are_also_files_without_variables() {
+    let document = document(&records());
+    let mut names: Vec<&str> = document.charts().map(|chart| chart.id.as_str()).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count, "names are unique");
+    for chart in document.charts() {
+        let text = chart.standalone();
+        assert!(!text.contains("var(") && text.contains("<title>"), "{}", chart.id);
+        assert_eq!(text.matches("<g ").count(), text.matches("</g>").count());
+        let options = resvg::usvg::Options::default();
+        resvg::usvg::Tree::from_str(&text, &options).unwrap();
+    }
+}
