@@ -20,13 +20,16 @@ struct Key {
 
 impl Key {
     fn of(record: &Bench) -> Key {
-        let workload = match record.part.is_empty() {
-            true => record.workload.clone(),
-            false => format!("{} {}", record.workload, record.part),
+        // Peers have short shapes, and name the size of a block as that of a vector.
+        let (detail, shape) = match (&record.side, record.workload.as_str()) {
+            (Some(_), "block-cyclic") => (record.part.as_str(), String::new()),
+            (Some(_), _) => (record.shape.as_str(), String::new()),
+            (None, _) => (record.part.as_str(), record.shape.clone()),
         };
-        // Peers name the size of a block as the shape of a vector.
-        let sizes = record.side.is_some() && record.workload == "block-cyclic";
-        let shape = if sizes { String::new() } else { record.shape.clone() };
+        let workload = match detail.is_empty() {
+            true => record.workload.clone(),
+            false => format!("{} {detail}", record.workload),
+        };
         Key { workload, shape, ranks: record.ranks, around: around(record) }
     }
 }
@@ -313,6 +316,7 @@ fn table(records: &[&Bench]) -> Table {
     }
     let row = |record: &&Bench| {
         let verified = match record.verified {
+            _ if record.seconds.is_none() => "not ended",
             Some(true) => "yes",
             Some(false) => "no",
             None => "",

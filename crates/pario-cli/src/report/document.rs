@@ -49,16 +49,37 @@ impl Cell {
         Cell::Number(number.to_string())
     }
 
+    fn is_empty(&self) -> bool {
+        let (Cell::Text(text) | Cell::Number(text) | Cell::Verdict(text)) = self;
+        text.is_empty()
+    }
+
     /// A number, or nothing.
     pub(super) fn maybe(number: Option<impl ToString>) -> Cell {
         Cell::Number(number.map_or(String::new(), |number| number.to_string()))
     }
 }
 
+impl Table {
+    /// Leaves out columns that have no value in any row.
+    fn drop_empty_columns(&mut self) {
+        for column in (0..self.columns.len()).rev() {
+            let empty = |row: &Vec<Cell>| row.get(column).is_none_or(Cell::is_empty);
+            if self.rows.iter().all(empty) {
+                self.columns.remove(column);
+                let rows = self.rows.iter_mut().filter(|row| column < row.len());
+                rows.for_each(|row| drop(row.remove(column)));
+            }
+        }
+    }
+}
+
 impl Document {
-    /// All charts with names of their own.
+    /// All charts with names of their own, and no table with empty columns.
     pub(super) fn new(sections: Vec<Section>) -> Document {
         let mut document = Document { sections };
+        let tables = document.sections.iter_mut().flat_map(|section| &mut section.tables);
+        tables.for_each(Table::drop_empty_columns);
         let mut names: Vec<String> = Vec::new();
         let charts = document.sections.iter_mut().flat_map(|section| &mut section.charts);
         for chart in charts {

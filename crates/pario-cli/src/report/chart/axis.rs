@@ -71,7 +71,7 @@ impl Axis {
     fn log_ticks(&self, count: u32) -> Vec<f64> {
         let (first, last) = (self.low.log10().floor(), self.high.log10().ceil());
         let decades = last - first;
-        let factors: &[f64] = match decades * 3.0 <= f64::from(count) {
+        let factors: &[f64] = match (self.high / self.low).log10() * 3.0 <= f64::from(count) {
             true => &[1.0, 2.0, 5.0],
             false => &[1.0],
         };

@@ -18,7 +18,8 @@ pub(super) fn draw(chart: &Chart) -> String {
     let axis = Axis::new(sums.iter().copied(), Scale::Linear, (left, WIDTH - NUMBER));
     let mut canvas = Canvas::new();
     canvas.height = 8.0;
-    if series.len() > 1 {
+    // The bar of a reference says by its label what it is.
+    if series.len() > 1 && !series.contains(&"reference") {
         let items = series.iter().enumerate().map(|(index, name)| (*name, color(name, index)));
         canvas.legend(&items.collect::<Vec<_>>(), left);
     }

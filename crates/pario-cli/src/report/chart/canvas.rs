@@ -42,23 +42,32 @@ pub(crate) const LIGHT: [(&str, &str); 15] = [
 /// How many colours of series there are.
 const COLORS: usize = 10;
 
-/// Series that have the same colour in every chart.
+/// Parts of bars that have the same colour in every chart.
 const KNOWN: [(&str, &str); 7] = [
     ("planning", "var(--c0)"),
     ("synchronisation", "var(--c1)"),
     ("phases", "var(--c2)"),
     ("shuffle", "var(--c3)"),
     ("storage", "var(--c4)"),
+    ("bandwidth", "var(--c0)"),
     // What others are compared with.
-    ("reference", "var(--c8)"),
-    ("Block I/O", "var(--c8)"),
+    ("reference", GREY),
 ];
 
-/// The colour of a series.
+const GREY: &str = "var(--c8)";
+
+/// The colour of a line or of dots: any but grey, which is that of the reference.
+pub(super) fn line_color(series: &str, index: usize) -> String {
+    if series == "Block I/O" { GREY.to_owned() } else { numbered(index) }
+}
+
+/// The colour of a part of bars.
 pub(super) fn color(series: &str, index: usize) -> String {
-    if let Some((_, color)) = KNOWN.iter().find(|(name, _)| *name == series) {
-        return (*color).to_owned();
-    }
+    let known = KNOWN.iter().find(|(name, _)| *name == series);
+    known.map_or_else(|| numbered(index), |(_, color)| (*color).to_owned())
+}
+
+fn numbered(index: usize) -> String {
     // The grey of the reference is nobody else's.
     const ORDER: [usize; COLORS - 1] = [0, 1, 2, 3, 4, 5, 6, 7, 9];
     format!("var(--c{})", ORDER[index % ORDER.len()])

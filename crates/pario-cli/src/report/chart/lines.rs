@@ -1,7 +1,7 @@
 //! Values over a number: a line for each series, or dots.
 
 use super::axis::Axis;
-use super::canvas::{Anchor, Canvas, LINE, WIDTH, color};
+use super::canvas::{Anchor, Canvas, LINE, WIDTH, line_color};
 use super::{Chart, Point, Scale, number};
 
 const LEFT: f64 = 70.0;
@@ -21,7 +21,7 @@ pub(super) fn draw(chart: &Chart, (x, y): (Scale, Scale), manner: Manner) -> Str
     let mut canvas = Canvas::new();
     canvas.height = 8.0;
     let series = chart.series();
-    let items = series.iter().enumerate().map(|(index, name)| (*name, color(name, index)));
+    let items = series.iter().enumerate().map(|(index, name)| (*name, line_color(name, index)));
     let items: Vec<(&str, String)> = items.collect();
     if items.len() > 1 {
         canvas.legend(&items, LEFT);
