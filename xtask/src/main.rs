@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 // A file of the test kit, and not the crate: that would have pario built before any task.
+mod browser;
 #[path = "../../crates/pario-testkit/src/fair_clock.rs"]
 mod fair_clock;
 mod install;
@@ -40,6 +41,8 @@ enum Task {
     MpiTest(mpi::MpiTestArguments),
     /// Measures pario beside the MPI libraries' own MPI-IO, every byte verified.
     Peers(mpi::PeersArguments),
+    /// Opens a report of `target/release/pario` in headless Chromium and compares it with its CSV.
+    Browser,
     /// Generates the tables of MPI constants again, and the Rust code from them.
     Abi,
 }
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Task::Setup => mpi::setup(&root),
         Task::MpiTest(arguments) => mpi::test(&root, arguments),
         Task::Peers(arguments) => mpi::peers(&root, arguments),
+        Task::Browser => browser::check_built(&root),
         Task::Abi => mpi::abi(&root),
     };
     match outcome {

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::TestArguments;
+use crate::browser;
 use crate::mpi;
 use crate::style;
 
@@ -46,6 +47,8 @@ enum Action {
     Doc(Command),
     /// The checks of [`style`].
     Style,
+    /// A report in a browser; see [`browser`].
+    Browser,
     /// Programs on MPI libraries, with this seed; see [`mpi`].
     Mpi(Option<u64>),
 }
@@ -112,6 +115,7 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
         Step { name: "doc", action: Action::Doc(doc) },
         step("package", package(root)),
         Step { name: "bench", action: Action::Bench(bench) },
+        Step { name: "browser", action: Action::Browser },
     ];
     if !arguments.no_mpi && !arguments.quick {
         steps.push(Step { name: "mpi", action: Action::Mpi(arguments.seed) });
@@ -149,6 +153,12 @@ fn is_installed(program: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
+/// Says that something is left out, now and at the end.
+fn skip(text: String, skipped: &mut Vec<String>) {
+    println!("skipped: {text}");
+    skipped.push(text);
+}
+
 fn run(root: &Path, action: Action, skipped: &mut Vec<String>) -> Result<(), String> {
     match action {
         Action::Mpi(seed) => {
@@ -156,10 +166,15 @@ fn run(root: &Path, action: Action, skipped: &mut Vec<String>) -> Result<(), Str
             mpi::test_and_tell(root, &arguments, skipped).map(|summary| println!("{summary}"))
         }
         Action::Style => style::check(root).map(|summary| println!("{summary}")),
+        Action::Browser => {
+            match browser::check(root, &target_path(root).join("release/pario"))? {
+                Ok(summary) => println!("{summary}"),
+                Err(reason) => skip(reason, skipped),
+            }
+            Ok(())
+        }
         Action::RunWith(program, _) if !is_installed(program) => {
-            let text = format!("what needs {program}: it is not installed");
-            println!("skipped: {text}");
-            skipped.push(text);
+            skip(format!("what needs {program}: it is not installed"), skipped);
             Ok(())
         }
         Action::Run(mut command) | Action::RunWith(_, mut command) => {
