@@ -30,6 +30,9 @@ const WORKLOADS: [&str; 10] = [
     "benchmarks/pattern.toml",
 ];
 
+/// What `pario study` prints for the modes that are the same everywhere.
+const STUDIES: &str = "benchmarks/studies/expected.jsonl";
+
 /// A name for the log, and what to do.
 struct Step {
     name: &'static str,
@@ -41,6 +44,8 @@ enum Action {
     Run(Command),
     /// Has to end with success and to say on each line that the bytes were right.
     Bench(Command),
+    /// Has to end with success and to print what a file has, byte for byte.
+    Expect(Command, &'static str),
     /// Has to end with success; skipped with a message where this program is not installed.
     RunWith(&'static str, Command),
     /// Has to end with success, and to show programs nothing that only transports need.
@@ -104,6 +109,9 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
     let mut bench = Command::new(target_path(root).join("release/pario"));
     bench.args(["bench", "--quick", "--json"]).args(WORKLOADS);
     bench.current_dir(root).stdin(Stdio::null());
+    let mut study = Command::new(target_path(root).join("release/pario"));
+    study.args(["study", "all", "--quick", "--mode", "count,virtual", "--json"]);
+    study.current_dir(root).stdin(Stdio::null());
     let mut steps = vec![
         step("format", cargo("fmt --all -- --check")),
         Step { name: "style", action: Action::Style },
@@ -115,6 +123,7 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
         Step { name: "doc", action: Action::Doc(doc) },
         step("package", package(root)),
         Step { name: "bench", action: Action::Bench(bench) },
+        Step { name: "studies", action: Action::Expect(study, STUDIES) },
         Step { name: "browser", action: Action::Browser },
     ];
     if !arguments.no_mpi && !arguments.quick {
@@ -188,6 +197,20 @@ fn run(root: &Path, action: Action, skipped: &mut Vec<String>) -> Result<(), Str
             let pages = std::fs::read_to_string(&path);
             only_for_programs(&pages.map_err(|error| format!("{}: {error}", path.display()))?)
         }
+        Action::Expect(mut command, name) => {
+            println!("$ {}", shown(&command));
+            command.stderr(Stdio::inherit());
+            let output = command.output().map_err(|error| unstartable(&command, &error))?;
+            succeeded(output.status)?;
+            let expected = std::fs::read(root.join(name));
+            let expected = expected.map_err(|error| format!("{name}: {error}"))?;
+            let renew = format!("{} > {name}", shown(&command));
+            as_expected(&expected, &output.stdout).map_err(|line| {
+                format!(
+                    "line {line} is not that of {name}; if it is right, renew the file: {renew}"
+                )
+            })
+        }
         Action::Bench(mut command) => {
             println!("$ {}", shown(&command));
             command.stderr(Stdio::inherit());
@@ -198,6 +221,17 @@ fn run(root: &Path, action: Action, skipped: &mut Vec<String>) -> Result<(), Str
             verified(&text)
         }
     }
+}
+
+/// Success if two texts are the same; otherwise the number of the first line that differs.
+fn as_expected(expected: &[u8], found: &[u8]) -> Result<(), usize> {
+    if expected == found {
+        return Ok(());
+    }
+    let lines = |text: &[u8]| text.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+    let (expected, found): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (lines(expected), lines(found));
+    let same = expected.iter().zip(&found).take_while(|(one, other)| one == other).count();
+    Err(same + 1)
 }
 
 /// The pages of `pario::comm` for programs. What else is public there is for transports in other
@@ -353,6 +387,14 @@ mod tests {
         for text in ["", "\n", "{\"verified\":false}", "{}", "verified", "{\"verified\":true}\nx"] {
             assert!(verified(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn the_first_line_that_is_not_expected_is_named() {
+        assert_eq!(as_expected(b"a\nb\n", b"a\nb\n"), Ok(()));
+        assert_eq!(as_expected(b"a\nb\n", b"a\nc\n"), Err(2));
+        assert_eq!(as_expected(b"a\nb\n", b"a\n"), Err(2));
+        assert_eq!(as_expected(b"", b"a\n"), Err(1));
     }
 
     #[test]

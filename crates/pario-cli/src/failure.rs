@@ -27,6 +27,16 @@ impl Failure {
         }
     }
 
+    /// The same, with the part of a program in which it happened.
+    pub(crate) fn in_part(self, part: &str) -> Failure {
+        match self {
+            Failure::Usage(text) => Failure::Usage(format!("{part}: {text}")),
+            Failure::Run(text) => Failure::Run(format!("{part}: {text}")),
+            Failure::Lost(text) => Failure::Lost(format!("{part}: {text}")),
+            Failure::Told(code) => Failure::Told(code),
+        }
+    }
+
     /// A run that failed while it did something.
     pub(crate) fn during(what: impl fmt::Display, error: impl fmt::Display) -> Failure {
         Failure::Run(format!("{what}: {error}"))

@@ -19,6 +19,7 @@ mod failure;
 mod hint;
 mod report;
 mod run;
+mod study;
 
 use failure::Failure;
 
@@ -39,6 +40,7 @@ Examples:
   pario calibrate        measure this machine's costs and store them as a profile
   pario explain paper    the model of paper 001: when collective I/O pays
   pario report run.jsonl a page with charts from bench --json or run --stats=run.jsonl
+  pario study --quick    repeat the experiments of the papers
   pario help bench       all options";
 
 #[derive(Subcommand)]
@@ -48,6 +50,7 @@ enum Command {
     Calibrate(calibrate::Arguments),
     Explain(explain::Arguments),
     Report(report::Arguments),
+    Study(study::Arguments),
 }
 
 fn run(command: Command) -> Result<(), Failure> {
@@ -57,6 +60,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Study(arguments) => study::run(&arguments),
     }
 }
 

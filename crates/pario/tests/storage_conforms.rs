@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pario::storage::{Driver, Fault, FaultPlan, Memory, Posix, Throttle, ThrottleLimits, Trace};
+use pario::model::presets::Device;
+use pario::storage::{
+    Driver, Emulated, Fault, FaultPlan, Memory, Posix, Throttle, ThrottleLimits, Trace,
+};
 use pario_testkit::conformance;
 
 /// A directory of this process that goes away with the test, whether it passes or not.
@@ -63,6 +66,13 @@ fn trace_conforms_also_when_full() {
 #[test]
 fn throttle_without_limits_conforms() {
     over_memory(|memory| Arc::new(Throttle::new(memory, ThrottleLimits::default())));
+}
+
+#[test]
+fn an_emulated_device_conforms_with_and_without_a_cache() {
+    for cache_bytes in [0, 1 << 20] {
+        over_memory(|memory| Arc::new(Emulated::new(memory, Device::NVM, cache_bytes)));
+    }
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! The command line of `pario bench`, and what it means.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, Parser, ValueEnum, value_parser};
+use pario::storage::Driver;
 use pario::{HintSet, Hints, Strategy};
 
-use super::contender::{Contender, Level, Way};
+use super::contender::{Choice, Contender, Level, POSIX, Plain, ROMIO_LIKE, Way};
+use super::device::{self, DeviceChoice};
 use super::workload::{Catalogue, Chosen, KINDS, Kind, Program, Wanted, Ways};
 use super::workload::{description, parse_parameters};
 use crate::failure::Failure;
@@ -89,9 +92,10 @@ pub(crate) struct Arguments {
     memory: MemoryLayout,
 
     /// Strategies: direct, list, sieve, two-phase, gather, multi-phase, inspector-executor, auto
-    /// [default: all]
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_strategy)]
-    strategies: Vec<Strategy>,
+    /// [default: all]; also posix (a system call for each piece) and romio-like (what papers 003
+    /// and 004 say of ROMIO; at levels 2 and 3)
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_choice)]
+    strategies: Vec<Choice>,
 
     /// Also multi-phase with these numbers of phases, such as 0,1,2,3,4
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
@@ -110,6 +114,16 @@ pub(crate) struct Arguments {
     /// directory]
     #[arg(long, value_name = "DIR", value_parser = parse_directory)]
     dir: Option<PathBuf>,
+
+    /// Take the time of another device, which must be slower than the real one: hdd, sata-ssd, nvm,
+    /// or FILE.toml with positioning_us, latency_us, read_bytes_per_s and write_bytes_per_s. Ranks
+    /// are threads then
+    #[arg(long, value_name = "DEVICE", value_parser = device::parse)]
+    device: Option<DeviceChoice>,
+
+    /// Page cache of that device
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, requires = "device")]
+    device_cache: Option<u64>,
 
     /// Truncate the file before each write; otherwise writes overwrite it
     #[arg(long)]
@@ -181,6 +195,7 @@ Examples:
   pario bench ior --set blockSize=64M,transferSize=1M,reorderTasksRandom=0
   pario bench hacc-io --set numparticles=1M,layout=soa --files new
   pario bench madbench2 --set no_pix=2000,no_gang=2
+  pario bench dist3d --quick --levels 0,2,3 --strategies posix,romio-like,auto --device hdd
   pario bench s3asim --set query_count=10,seed=3 --direction read
   pario bench benchmarks/pattern.toml --levels 0,1,2,3
   mpirun -n 8 pario bench hacc-io --quick --dir /scratch
@@ -263,6 +278,9 @@ pub(crate) enum Transport {
     Mpi { nodes: u32, library: String },
 }
 
+/// An emulated device: what it is, and files with its times.
+pub(crate) type NamedDriver = (String, Arc<dyn Driver>);
+
 /// What is to be measured, checked.
 pub(crate) struct Settings {
     pub(crate) ranks: u32,
@@ -286,6 +304,8 @@ pub(crate) struct Settings {
     pub(crate) collective_calls_max: Option<u64>,
     pub(crate) json: bool,
     pub(crate) stats: bool,
+    /// The device that is emulated, and its driver.
+    pub(crate) device: Option<NamedDriver>,
 }
 
 impl Settings {
@@ -329,6 +349,7 @@ impl Settings {
             collective_calls_max: limit(arguments.collective_calls_max, collective_calls_max),
             json: arguments.json,
             stats: arguments.stats,
+            device: device(arguments, world.is_some())?,
         })
     }
 
@@ -339,6 +360,16 @@ impl Settings {
         };
         self.programs.iter().map(bytes).max().unwrap_or(0)
     }
+}
+
+/// The emulated device; one for all ranks, so that they must be threads.
+fn device(arguments: &Arguments, on_mpi: bool) -> Result<Option<NamedDriver>, Failure> {
+    let Some(chosen) = &arguments.device else { return Ok(None) };
+    if on_mpi {
+        let text = "--device: processes would have one each; --embedded makes ranks threads";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    Ok(Some(chosen.driver(arguments.device_cache)))
 }
 
 /// The kinds that are named, or those that need not be.
@@ -427,11 +458,26 @@ fn check_directions(asked: Directions, programs: &[Program]) -> Result<(), Strin
 
 /// The reference, and at each level the strategies that make a difference there.
 fn contenders(arguments: &Arguments) -> Vec<Contender> {
-    let asked = or_else(unique(&arguments.strategies), default_strategies);
-    let levels = or_else(unique(&arguments.levels), || vec![3]);
+    let named = unique(&arguments.strategies);
+    let strategies = named.iter().filter_map(|choice| match choice {
+        Choice::Pario(strategy) => Some(*strategy),
+        Choice::Plain(_) => None,
+    });
+    let strategies: Vec<Strategy> = strategies.collect();
+    let asked = if named.is_empty() { default_strategies() } else { strategies };
+    let levels = or_else(unique(&arguments.levels), || default_levels(&named));
     let mut contenders = vec![Contender::BlockIo];
     for level in levels.into_iter().filter_map(Level::new) {
-        for strategy in level.strategies(&asked, arguments.strategies.is_empty()) {
+        let plain = named.iter().filter_map(|choice| match choice {
+            Choice::Plain(name) => Plain::at(name, level),
+            Choice::Pario(_) => None,
+        });
+        contenders.extend(plain.map(Contender::Plain));
+        // Who names only others wants no strategy of pario.
+        if asked.is_empty() {
+            continue;
+        }
+        for strategy in level.strategies(&asked, named.is_empty()) {
             contenders.push(Contender::Pario(Way { strategy, phases: None, level }));
         }
         if level == Level::CollectiveView {
@@ -441,6 +487,14 @@ fn contenders(arguments: &Arguments) -> Vec<Contender> {
         }
     }
     contenders
+}
+
+/// Level 3, and the level of `posix` if that is named.
+fn default_levels(named: &[Choice]) -> Vec<u8> {
+    match named.contains(&Choice::Plain(POSIX)) {
+        true => vec![0, 3],
+        false => vec![3],
+    }
 }
 
 fn on_threads(arguments: &Arguments, ranks: u32) -> Result<Transport, Failure> {
@@ -510,8 +564,14 @@ fn parse_workload(text: &str) -> Result<String, String> {
     Err(format!("use {} or FILE.toml", names.join(", ")))
 }
 
-fn parse_strategy(text: &str) -> Result<Strategy, String> {
-    text.parse().map_err(|error: pario::Error| error.to_string())
+fn parse_choice(text: &str) -> Result<Choice, String> {
+    match [POSIX, ROMIO_LIKE].into_iter().find(|name| *name == text) {
+        Some(name) => Ok(Choice::Plain(name)),
+        None => {
+            let strategy = text.parse().map_err(|error: pario::Error| error.to_string());
+            strategy.map(Choice::Pario)
+        }
+    }
 }
 
 /// A number of bytes, maybe with one of the suffixes K, M, G.

@@ -1,4 +1,5 @@
-//! Who is measured: Block I/O, and pario with a strategy at a level of requests.
+//! Who is measured: Block I/O, pario with a strategy at a level of requests, and what the papers
+//! compare with and pario does not have.
 
 use std::fmt;
 
@@ -72,6 +73,57 @@ pub(crate) enum Contender {
     /// Every rank in one piece, in its own part of the file: the reference of paper 002.
     BlockIo,
     Pario(Way),
+    /// Neither pario nor Block I/O.
+    Plain(Plain),
+}
+
+/// Contenders of the papers that go to storage by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plain {
+    /// A system call for each piece, no locks, nothing together.
+    Posix,
+    /// What papers 003 and 004 say of ROMIO, with views: sieving, or two-phase if all ranks call
+    /// together.
+    RomioLike { collective: bool },
+}
+
+impl Plain {
+    /// What a contender of a name does at a level, if it is another thing than at a lower one.
+    pub(crate) fn at(name: &str, level: Level) -> Option<Plain> {
+        match (name, level) {
+            (POSIX, Level::Pieces) => Some(Plain::Posix),
+            (ROMIO_LIKE, Level::View) => Some(Plain::RomioLike { collective: false }),
+            (ROMIO_LIKE, Level::CollectiveView) => Some(Plain::RomioLike { collective: true }),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Plain::Posix => POSIX,
+            Plain::RomioLike { .. } => ROMIO_LIKE,
+        }
+    }
+
+    fn level(self) -> Level {
+        match self {
+            Plain::Posix => Level::Pieces,
+            Plain::RomioLike { collective: false } => Level::View,
+            Plain::RomioLike { collective: true } => Level::CollectiveView,
+        }
+    }
+}
+
+/// Names of the contenders that are no strategies of pario.
+pub(crate) const POSIX: &str = "posix";
+pub(crate) const ROMIO_LIKE: &str = "romio-like";
+
+/// What a user may name in `--strategies`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Pario(Strategy),
+    /// One of [`POSIX`] and [`ROMIO_LIKE`].
+    Plain(&'static str),
 }
 
 /// Names of multi-phase with a number of phases.
@@ -93,6 +145,7 @@ impl Contender {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Contender::BlockIo => "block",
+            Contender::Plain(plain) => plain.name(),
             Contender::Pario(Way { strategy, phases: None, .. }) => strategy.name(),
             Contender::Pario(Way { phases: Some(phases), .. }) => {
                 let index = usize::try_from(phases).unwrap_or(usize::MAX);
@@ -105,12 +158,16 @@ impl Contender {
         match self {
             Contender::BlockIo => None,
             Contender::Pario(way) => Some(way.level),
+            Contender::Plain(plain) => Some(plain.level()),
         }
     }
 }
 
 impl fmt::Display for Contender {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Contender::Plain(Plain::Posix) = self {
+            return formatter.pad(POSIX);
+        }
         match self.level() {
             None => formatter.pad("Block I/O"),
             Some(Level::CollectiveView) => formatter.pad(self.name()),
@@ -145,5 +202,13 @@ mod tests {
         assert_eq!(name(Strategy::Auto, None, 0), "level 0");
         assert_eq!(name(Strategy::MultiPhase, Some(3), 3), "multi-phase 3");
         assert_eq!(Level::new(4), None);
+        let plain = |name, level| {
+            let plain = Plain::at(name, Level::new(level).unwrap())?;
+            Some(Contender::Plain(plain).to_string())
+        };
+        assert_eq!(plain(POSIX, 0).as_deref(), Some("posix"));
+        assert_eq!(plain(ROMIO_LIKE, 2).as_deref(), Some("level 2 romio-like"));
+        assert_eq!(plain(ROMIO_LIKE, 3).as_deref(), Some("romio-like"));
+        assert_eq!((plain(POSIX, 3), plain(ROMIO_LIKE, 1)), (None, None));
     }
 }

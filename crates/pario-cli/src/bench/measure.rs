@@ -3,9 +3,12 @@
 //! All of this runs on every rank, with a barrier before each step. The calls are timed and, where
 //! each step has a file of its own, the whole step from open to close.
 
+mod plain;
+
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pario::{CallStatistics, File, Strategy};
@@ -20,6 +23,7 @@ use super::turn::{Measured, Span, Turn, difference, now};
 use super::verify::{Expected, Pattern, Share, read_exact};
 use super::workload::{Program, Ways, Workload};
 use crate::failure::Failure;
+use plain::Work;
 
 /// A write and a read of the same bytes, as far as they were asked for.
 #[derive(Clone, Debug, Default)]
@@ -350,7 +354,11 @@ impl<'a> Bed<'a> {
         open: &mut Option<File>,
     ) -> Result<Measured, Failure> {
         let turn = match contender {
+            Contender::BlockIo if self.bench.settings.device.is_some() => {
+                self.plain_turn(part, Work::Block, direction)
+            }
             Contender::BlockIo => self.block_turn(part, direction),
+            Contender::Plain(plain) => self.plain_turn(part, Work::Plain(plain), direction),
             Contender::Pario(way) if self.is_new() => self.new_turn(part, way, direction),
             Contender::Pario(way) => self.same_turn(part, way, (direction, pattern), open),
         };
@@ -396,7 +404,10 @@ impl<'a> Bed<'a> {
     fn options(&self, way: Way) -> pario::OpenOptions {
         let hint_set = &self.bench.settings.hint_set;
         let hints = with_strategy(hint_set, way.strategy, way.phases);
-        let options = File::options().read(true).write(true);
+        let mut options = File::options().read(true).write(true);
+        if let Some((_, driver)) = &self.bench.settings.device {
+            options = options.driver(Arc::clone(driver));
+        }
         hints.iter().fold(options, |options, (key, value)| options.hint(key, value))
     }
 

@@ -5,10 +5,12 @@
 //! | `arguments` | the command line and what it means |
 //! | `workload` | which bytes each rank has |
 //! | `contender` | strategies and levels of requests |
+//! | `device` | devices that are emulated |
 //! | `team` | the ranks, and what they send each other |
 //! | `part` | a rank's memory and its calls |
 //! | `pieces` | what is contiguous in the file and in memory |
-//! | `measure` | one timed step of all ranks |
+//! | `measure` | one timed step of all ranks; `measure/plain`: of contenders without pario |
+//! | `romio` | what papers 003 and 004 say of ROMIO |
 //! | `turn` | times and counts of all ranks |
 //! | `verify` | the right value of every byte |
 //! | `scratch` | the directory of the files, and its removal |
@@ -24,22 +26,24 @@
 
 mod arguments;
 mod contender;
+mod device;
 mod measure;
 mod part;
 mod pieces;
 mod report;
+mod romio;
 pub(crate) mod scratch;
 pub(crate) mod team;
 mod turn;
 mod verify;
-mod workload;
+pub(crate) mod workload;
 
 pub(crate) use arguments::{Arguments, parse_directory, programs_of};
 
 use arguments::{Settings, Transport, World};
-use contender::{Contender, Level};
+use contender::{Contender, Level, Plain, Way};
 use measure::{Bed, Bench, Repetition};
-use pario::{Communicator, Threads};
+use pario::{Communicator, Strategy, Threads};
 use report::{Facts, Figure, Line, Report};
 use scratch::Scratch;
 use team::Team;
@@ -177,7 +181,15 @@ fn skip_reason(
     part: usize,
     contender: Contender,
 ) -> Option<String> {
-    let Contender::Pario(way) = contender else { return None };
+    let way = match contender {
+        Contender::BlockIo => return None,
+        Contender::Plain(Plain::RomioLike { .. }) => return None,
+        // As many calls as level 0 of pario.
+        Contender::Plain(Plain::Posix) => {
+            Way { strategy: Strategy::Direct, phases: None, level: Level::Pieces }
+        }
+        Contender::Pario(way) => way,
+    };
     if way.level == Level::CollectivePieces {
         let (calls, limit) = (bed.parts[part].sizes.calls_max, settings.collective_calls_max?);
         return (calls > limit).then(|| {

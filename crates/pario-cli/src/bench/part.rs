@@ -179,6 +179,24 @@ impl<'a> Part<'a> {
         pieces.map(|(_, piece)| piece).collect()
     }
 
+    /// The same, by the calls of levels 2 and 3.
+    pub(crate) fn pieces_by_call(&self, direction: Direction) -> Vec<Vec<Piece>> {
+        let count = usize::try_from(self.call_count()).unwrap_or(usize::MAX);
+        let mut calls = vec![Vec::new(); count];
+        let pieces = pieces(self.workload, self.owner(direction), self.memory_bytes());
+        for (call, piece) in pieces {
+            if let Some(call) = usize::try_from(call).ok().and_then(|call| calls.get_mut(call)) {
+                call.push(piece);
+            }
+        }
+        calls
+    }
+
+    /// The memory of all calls.
+    pub(crate) fn buffer(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
     /// The data of Block I/O.
     pub(crate) fn packed(&mut self) -> &mut [u8] {
         self.packed.as_mut().unwrap_or(&mut self.buffer)

@@ -101,6 +101,9 @@ struct Record<'a> {
     memory: &'a str,
     /// `same` or `new`.
     files: &'a str,
+    /// The device whose time was taken, if it was not the real one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<&'a str>,
     direction: &'a str,
     /// From the first rank that begins to the last one that has ended its calls.
     seconds: f64,
@@ -310,6 +313,7 @@ impl<'a> Report<'a> {
                 calls: facts.calls(line.contender),
                 memory: facts.memory,
                 files: self.settings.files.name(),
+                device: self.settings.device.as_ref().map(|(name, _)| name.as_str()),
                 direction: direction.name(),
                 seconds: measured.seconds,
                 step_seconds: measured.step_seconds,
@@ -424,6 +428,9 @@ fn header(settings: &Settings, scratch: &Scratch) -> String {
         env!("CARGO_PKG_VERSION"),
         scratch.path().display()
     );
+    if let Some((device, _)) = &settings.device {
+        text += &format!("times of an emulated device: {device}\n");
+    }
     text += &busy_note();
     let parts = settings.programs.iter().flat_map(|program| &program.parts);
     let mut shown = Vec::new();

@@ -49,7 +49,7 @@ impl<'a> Team<'a> {
         self.clock
     }
 
-    fn next_call(&self) -> u64 {
+    pub(crate) fn next_call(&self) -> u64 {
         self.calls.replace(self.calls.get() + 1)
     }
 
@@ -87,7 +87,7 @@ impl<'a> Team<'a> {
     }
 }
 
-fn lost(error: &dyn std::fmt::Display) -> Failure {
+pub(crate) fn lost(error: &dyn std::fmt::Display) -> Failure {
     Failure::Lost(format!("the ranks have lost each other: {error}"))
 }
 

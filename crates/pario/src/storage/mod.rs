@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorClass, Result};
 
+mod emulated;
 mod fault;
 mod locks;
 mod memory;
@@ -23,6 +24,7 @@ mod throttle;
 mod timed;
 mod trace;
 
+pub use emulated::Emulated;
 pub use fault::{Fault, FaultPlan};
 pub use memory::Memory;
 pub use posix::Posix;

@@ -1,0 +1,80 @@
+//! Devices whose time is taken: presets, and descriptions in files.
+
+use std::fs;
+use std::sync::Arc;
+
+use pario::model::presets::Device;
+use pario::storage::{Driver, Emulated, Posix};
+
+/// A device by its name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DeviceChoice {
+    name: String,
+    device: Device,
+}
+
+impl DeviceChoice {
+    /// Its name with its page cache, and files of the system with its times.
+    pub(crate) fn driver(&self, cache_bytes: Option<u64>) -> (String, Arc<dyn Driver>) {
+        let driver = Emulated::new(Arc::new(Posix), self.device, cache_bytes.unwrap_or(0));
+        let name = match cache_bytes {
+            Some(bytes) => format!("{} with a page cache of {bytes} bytes", self.name),
+            None => self.name.clone(),
+        };
+        (name, Arc::new(driver))
+    }
+}
+
+/// The name of a preset, or that of a file.
+pub(crate) fn parse(text: &str) -> Result<DeviceChoice, String> {
+    let name = text.to_owned();
+    if let Some(device) = Device::named(text) {
+        return Ok(DeviceChoice { name, device });
+    }
+    if !text.ends_with(".toml") {
+        let names: Vec<&str> = Device::PRESETS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("use {} or FILE.toml", names.join(", ")));
+    }
+    let described = fs::read_to_string(text).map_err(|error| error.to_string())?;
+    let device: Device = toml::from_str(&described).map_err(|error| error.to_string())?;
+    check(&device)?;
+    Ok(DeviceChoice { name, device })
+}
+
+/// Refuses what makes no sense.
+fn check(device: &Device) -> Result<(), String> {
+    const MINUTE_US: f64 = 60e6;
+    let times = [("positioning_us", device.positioning_us), ("latency_us", device.latency_us)];
+    let speeds = [
+        ("read_bytes_per_s", device.read_bytes_per_s),
+        ("write_bytes_per_s", device.write_bytes_per_s),
+    ];
+    if let Some((key, _)) = times.iter().find(|(_, us)| !(0.0..=MINUTE_US).contains(us)) {
+        return Err(format!("{key}: not a time from 0 to a minute"));
+    }
+    match speeds.iter().find(|(_, speed)| !(1.0..=f64::MAX).contains(speed)) {
+        Some((key, _)) => Err(format!("{key}: not at least 1")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_have_names_and_senseless_devices_are_refused() {
+        assert_eq!(parse("hdd").unwrap().device, Device::HDD);
+        assert!(parse("tape").unwrap_err().contains("sata-ssd"));
+        assert!(parse("there-is-no-such-file.toml").is_err());
+        for device in [
+            Device { latency_us: -1.0, ..Device::NVM },
+            Device { positioning_us: f64::NAN, ..Device::NVM },
+            Device { read_bytes_per_s: 0.0, ..Device::NVM },
+            Device { write_bytes_per_s: f64::INFINITY, ..Device::NVM },
+        ] {
+            assert!(check(&device).is_err(), "{device:?}");
+        }
+        check(&Device::HDD).unwrap();
+    }
+}

@@ -1,0 +1,120 @@
+//! Measurements on this machine: `pario bench` in a process of its own, its results read as JSON.
+//!
+//! That process verifies every byte and removes its files, also on Ctrl-C, which is passed on.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::Run;
+use super::outcome::Findings;
+use crate::failure::Failure;
+
+/// The process that measures now; 0 for none.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Ends a measurement that runs, and waits until it has removed its files.
+pub(super) fn interrupt() {
+    const TRIES: u32 = 300;
+    INTERRUPTED.store(true, Ordering::SeqCst);
+    if let Some(pid) = Pid::from_raw(CHILD.load(Ordering::SeqCst)) {
+        // It may have got the signal from the terminal, or have ended.
+        let _ = kill_process(pid, Signal::INT);
+    }
+    for _ in 0..TRIES {
+        if CHILD.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// One line of results.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    record: Value,
+}
+
+impl Measured {
+    fn word(&self, key: &str) -> &str {
+        self.record[key].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn number(&self, key: &str) -> f64 {
+        self.record[key].as_f64().unwrap_or(f64::NAN)
+    }
+
+    pub(crate) fn seconds(&self) -> f64 {
+        self.number("seconds")
+    }
+
+    /// MB/s, as the papers count.
+    pub(crate) fn bandwidth(&self) -> f64 {
+        self.number("bytes") / self.seconds() / 1e6
+    }
+}
+
+/// Results of a run.
+pub(crate) struct Table {
+    all: Vec<Measured>,
+}
+
+impl Table {
+    /// The result of a strategy at a level, one way; the first if there are several.
+    pub(crate) fn find(
+        &self,
+        strategy: &str,
+        level: Option<u64>,
+        direction: &str,
+    ) -> Result<&Measured, Failure> {
+        let fits = |one: &&Measured| {
+            one.word("strategy") == strategy
+                && one.word("direction") == direction
+                && (level.is_none() || one.record["level"].as_u64() == level)
+        };
+        let missing = || Failure::Run(format!("bench has no result of {strategy}, {direction}"));
+        self.all.iter().find(fits).ok_or_else(missing)
+    }
+}
+
+/// Runs `pario bench` with these words.
+///
+/// # Errors
+/// It failed: a byte was wrong, or it could not run.
+pub(crate) fn bench(run: &Run, words: &str, findings: &mut Findings) -> Result<Table, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::during("finding the program itself", error))?;
+    let mut command = Command::new(program);
+    command.args(["bench", "--embedded", "--json"]).args(words.split_whitespace());
+    if let Some(directory) = &run.directory {
+        command.arg("--dir").arg(directory);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().map_err(|error| Failure::during("starting pario bench", error))?;
+    CHILD.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
+    let output = child.wait_with_output();
+    CHILD.store(0, Ordering::SeqCst);
+    while INTERRUPTED.load(Ordering::SeqCst) {
+        // The handler of Ctrl-C ends the program.
+        thread::park();
+    }
+    let output = output.map_err(|error| Failure::during("pario bench", error))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(Failure::Run(format!("pario bench {words}: {}", text.trim())));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let record = |line: &str| {
+        let record = serde_json::from_str(line);
+        record.map(|record| Measured { record })
+    };
+    let all = text.lines().map(record).collect::<Result<Vec<_>, _>>();
+    let all = all.map_err(|error| Failure::during("results of pario bench", error))?;
+    findings.note(format!("pario bench {words}"));
+    Ok(Table { all })
+}

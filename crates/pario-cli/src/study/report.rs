@@ -1,0 +1,207 @@
+//! What `pario study` prints: a table for people, a line of JSON for programs.
+//!
+//! Results are written as they come, each line as a whole. Ctrl-C ends the run with a word about
+//! where those are that were done; files of a measurement that runs meanwhile are removed by the
+//! process that made them.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Run;
+use super::arguments::{Arguments, Mode};
+use super::here;
+use super::list::{EXPERIMENTS, Experiment};
+use super::outcome::{Findings, Row, Series, Verdict};
+use crate::failure::Failure;
+
+/// A result as programs get it.
+#[derive(Serialize)]
+struct Record<'a> {
+    kind: &'static str,
+    id: &'a str,
+    paper: &'a str,
+    place: &'a str,
+    question: &'a str,
+    mode: &'a str,
+    size: &'a str,
+    rows: &'a [Row],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    series: &'a [Series],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    notes: &'a [String],
+    command: String,
+}
+
+/// Prints results as they come.
+pub(super) struct Report {
+    json: bool,
+    output: Option<(PathBuf, File)>,
+    /// Experiments that are done, for the word at the end.
+    done: Arc<AtomicUsize>,
+    verdicts: [usize; 4],
+}
+
+impl Report {
+    /// Arranges for Ctrl-C; `count` experiments are to come.
+    pub(super) fn new(arguments: &Arguments, count: usize) -> Result<Report, Failure> {
+        let output = match &arguments.output {
+            Some(path) => {
+                let made = File::create(path);
+                let file = made.map_err(|error| Failure::during(path.display(), error))?;
+                Some((path.clone(), file))
+            }
+            None => None,
+        };
+        let done = Arc::new(AtomicUsize::new(0));
+        let (counted, place) = (done.clone(), arguments.output.clone());
+        let handled = ctrlc::set_handler(move || {
+            here::interrupt();
+            let done = counted.load(Ordering::Relaxed);
+            let place = match &place {
+                Some(path) => format!("in {}", path.display()),
+                None => "on stdout".to_owned(),
+            };
+            eprintln!("pario: interrupted; the results of {done} of {count} are {place}");
+            process::exit(130);
+        });
+        handled.map_err(|error| Failure::during("arranging for Ctrl-C", error))?;
+        Ok(Report { json: arguments.json, output, done, verdicts: [0; 4] })
+    }
+
+    /// Prints what an experiment has found.
+    pub(super) fn add(
+        &mut self,
+        experiment: &Experiment,
+        run: &Run,
+        findings: Findings,
+    ) -> Result<(), Failure> {
+        let line = record(experiment, run, &findings)?;
+        if let Some((path, file)) = &mut self.output {
+            let written = file.write_all(line.as_bytes()).and_then(|()| file.flush());
+            written.map_err(|error| Failure::during(path.display(), error))?;
+        }
+        for row in &findings.rows {
+            let index = match row.verdict {
+                Verdict::Same => 0,
+                Verdict::SameOrder => 1,
+                Verdict::NotSame => 2,
+                Verdict::Cannot(_) => 3,
+            };
+            self.verdicts[index] += 1;
+        }
+        match self.json {
+            true => print(&line)?,
+            false => print(&table(experiment, run, &findings))?,
+        }
+        self.done.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Counts verdicts.
+    pub(super) fn finish(&self) -> Result<(), Failure> {
+        let [same, order, not, cannot] = self.verdicts;
+        let text = format!(
+            "{same} the same, {order} the same order, {not} not the same, {cannot} not run\n"
+        );
+        if self.json { Ok(()) } else { print(&text) }
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut output = io::stdout().lock();
+    let printed = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    printed.map_err(|error| Failure::during("printing results", error))
+}
+
+fn size(run: &Run) -> &'static str {
+    run.size("quick", "full")
+}
+
+fn command(experiment: &Experiment, run: &Run) -> String {
+    format!("pario study {} --{} --mode {}", experiment.id, size(run), run.mode.name())
+}
+
+fn record(experiment: &Experiment, run: &Run, findings: &Findings) -> Result<String, Failure> {
+    let record = Record {
+        kind: "study",
+        id: experiment.id,
+        paper: experiment.paper,
+        place: experiment.place,
+        question: experiment.question,
+        mode: run.mode.name(),
+        size: size(run),
+        rows: &findings.rows,
+        series: &findings.series,
+        notes: &findings.notes,
+        command: command(experiment, run),
+    };
+    let line = serde_json::to_string(&record);
+    line.map(|line| line + "\n").map_err(|error| Failure::during("printing results", error))
+}
+
+/// A value without the quotes of JSON.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn table(experiment: &Experiment, run: &Run, findings: &Findings) -> String {
+    let Experiment { id, paper, place, question, .. } = experiment;
+    let (mode, size) = (run.mode.name(), size(run));
+    let mut text = format!("{id}: paper {paper}, {place} ({mode}, {size})\n{question}\n");
+    let head = ["", "paper", "ours", "tolerance", "verdict"].map(str::to_owned);
+    let cells = |row: &Row| {
+        let ours = format!("{} {}", plain(&row.ours), row.unit).trim_end().to_owned();
+        let paper = plain(&row.paper);
+        [row.name.clone(), paper, ours, row.tolerance.clone(), row.verdict.to_string()]
+    };
+    let lines: Vec<[String; 5]> =
+        std::iter::once(head).chain(findings.rows.iter().map(cells)).collect();
+    let widths = [0, 1, 2, 3].map(|column: usize| {
+        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
+    });
+    for line in &lines {
+        for (cell, width) in line.iter().zip(widths) {
+            text += &format!("  {cell:<width$}");
+        }
+        text += &format!("  {}\n", line[4]);
+    }
+    for note in &findings.notes {
+        text += &format!("  note: {note}\n");
+    }
+    text + "\n"
+}
+
+/// Prints what can be run.
+pub(super) fn print_list(json: bool) -> Result<(), Failure> {
+    let mut text = String::new();
+    for experiment in &EXPERIMENTS {
+        let modes: Vec<&str> = experiment.modes.iter().map(|mode: &Mode| mode.name()).collect();
+        let Experiment { id, paper, place, question, .. } = experiment;
+        text += &match json {
+            true => {
+                let entry = serde_json::json!({
+                    "kind": "experiment", "id": id, "paper": paper, "place": place,
+                    "question": question, "modes": modes,
+                });
+                format!("{entry}\n")
+            }
+            false => format!("{id:<18} {place:<22} {:<20} {question}\n", modes.join(", ")),
+        };
+    }
+    if !json {
+        text += "\npario study ID, or PAPER, or `pario study --quick` for all; \
+                 `pario help study` has more\n";
+    }
+    print(&text)
+}

@@ -1,0 +1,292 @@
+//! A driver that takes as long as a device that is described: a disk, an SSD, NVM, with or without
+//! a page cache.
+//!
+//! The times are those of the virtual clock (`model::clock`): an access that continues the last
+//! one needs no positioning, latencies overlap, bytes do not, and what is in the cache costs a
+//! copy. `Throttle` is the simpler one: the same latency for each access, no cache.
+//!
+//! The device is one: all opens of all files by clones of a driver share it, and every file has a
+//! place of its own there. `size`, opening, closing and locks are free.
+//!
+//! Cost: threads sleep until the emulated device would be done. What the real device needs is part
+//! of that time, so results are right as long as the real device is the faster one. Sleeps end late
+//! by some tens of microseconds.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{
+    Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Storage, adjacent, file_len,
+    total_len,
+};
+use crate::error::{Error, Result};
+use crate::model::Direction;
+use crate::model::clock::{self, Access, Clock, Machine};
+use crate::model::presets::{Device, Link};
+use crate::number::wide;
+
+/// Files lie this far apart on the device.
+const FILE_BITS: u32 = 44;
+/// More files than these share their places.
+const FILES_MAX: u64 = 1 << 16;
+
+/// Wraps a driver and takes the time of a described device; clones share the device.
+///
+/// ```
+/// use pario::model::presets::Device;
+/// use pario::storage::{Driver, Emulated, Memory, OpenMode};
+/// use std::{path::Path, sync::Arc, time::{Duration, Instant}};
+///
+/// let disk = Emulated::new(Arc::new(Memory::new()), Device::HDD, 0);
+/// let mode = OpenMode { write: true, create: true, ..OpenMode::default() };
+/// let file = disk.open(Path::new("a"), mode)?;
+/// let begin = Instant::now();
+/// file.write_at(0, b"abc")?;
+/// assert!(begin.elapsed() >= Duration::from_millis(12), "an arm moves, a disk turns");
+/// # Ok::<(), pario::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Emulated {
+    inner: Arc<dyn Driver>,
+    timer: Arc<Timer>,
+}
+
+impl Emulated {
+    /// Makes `inner` take the time of a device behind a page cache of `cache_bytes`; 0 for none.
+    pub fn new(inner: Arc<dyn Driver>, device: Device, cache_bytes: u64) -> Emulated {
+        let local = clock::Storage::local(device);
+        let link = Link { latency_us: 0.0, bytes_per_s: f64::INFINITY };
+        let machine = Machine {
+            nodes: 1,
+            ranks_per_node: 1,
+            cores_per_node: 1,
+            node_link: link,
+            network: link,
+            storage: if cache_bytes > 0 { local.cached(cache_bytes) } else { local },
+        };
+        let state = State { clock: Clock::new(machine), files: HashMap::new() };
+        let (begin, state) = (Instant::now(), Mutex::new(state));
+        Emulated { inner, timer: Arc::new(Timer { begin, state }) }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Driver for Emulated {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn Storage>> {
+        let inner = self.inner.open(path, mode)?;
+        let timer = Arc::clone(&self.timer);
+        Ok(Arc::new(EmulatedFile { inner, base: timer.place(path), timer }))
+    }
+
+    fn delete(&self, path: &Path) -> Result<()> {
+        self.inner.delete(path)
+    }
+
+    fn deletion(&self, path: &Path) -> Result<Option<Deletion>> {
+        self.inner.deletion(path)
+    }
+}
+
+/// One open file on the device.
+struct EmulatedFile {
+    inner: Arc<dyn Storage>,
+    timer: Arc<Timer>,
+    /// Where it begins on the device.
+    base: u64,
+}
+
+impl EmulatedFile {
+    fn access(&self, direction: Direction, offset: u64, bytes: u64) -> Access {
+        let offset = self.base.saturating_add(offset);
+        Access { direction, offset, bytes, regions: 1 }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Storage for EmulatedFile {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { in_memory: false, ..self.inner.capabilities() }
+    }
+
+    fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
+        let arrival = self.timer.now();
+        let outcome = self.inner.read_at(offset, target);
+        let moved = outcome.as_ref().map_or_else(Error::moved, |&count| file_len(count));
+        self.timer.wait(arrival, [self.access(Direction::Read, offset, moved)]);
+        outcome
+    }
+
+    fn write_at(&self, offset: u64, source: &[u8]) -> Result<()> {
+        let arrival = self.timer.now();
+        let outcome = self.inner.write_at(offset, source);
+        let moved = outcome.as_ref().map_or_else(Error::moved, |()| file_len(source.len()));
+        self.timer.wait(arrival, [self.access(Direction::Write, offset, moved)]);
+        outcome
+    }
+
+    fn read_list(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<usize> {
+        let arrival = self.timer.now();
+        let runs: Vec<(u64, u64)> = pieces.chunk_by(adjacent).map(run).collect();
+        let outcome = self.inner.read_list(pieces);
+        let moved = outcome.as_ref().map_or_else(Error::moved, |&count| file_len(count));
+        self.timer.wait(arrival, self.until(Direction::Read, runs, moved));
+        outcome
+    }
+
+    fn write_list(&self, pieces: &[(u64, &[u8])]) -> Result<()> {
+        let arrival = self.timer.now();
+        let runs: Vec<(u64, u64)> = pieces.chunk_by(adjacent).map(run).collect();
+        let outcome = self.inner.write_list(pieces);
+        let moved = outcome.as_ref().map_or_else(Error::moved, |()| total_len(pieces));
+        self.timer.wait(arrival, self.until(Direction::Write, runs, moved));
+        outcome
+    }
+
+    fn size(&self) -> Result<u64> {
+        self.inner.size()
+    }
+
+    fn set_size(&self, bytes: u64) -> Result<()> {
+        self.inner.set_size(bytes)
+    }
+
+    fn preallocate(&self, bytes: u64) -> Result<()> {
+        self.inner.preallocate(bytes)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let arrival = self.timer.now();
+        let outcome = self.inner.sync();
+        self.timer.flush(arrival);
+        outcome
+    }
+
+    fn try_lock(&self, lock: LockRange) -> Result<Option<LockGuard>> {
+        self.inner.try_lock(lock)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.inner.close()
+    }
+}
+
+impl EmulatedFile {
+    /// The accesses of a list, as far as bytes have moved.
+    fn until(
+        &self,
+        direction: Direction,
+        runs: Vec<(u64, u64)>,
+        mut moved: u64,
+    ) -> impl Iterator<Item = Access> {
+        runs.into_iter().map_while(move |(offset, bytes)| {
+            let bytes = bytes.min(moved);
+            moved -= bytes;
+            (bytes > 0).then(|| self.access(direction, offset, bytes))
+        })
+    }
+}
+
+/// Adjacent pieces as one: offset and bytes.
+fn run<T: AsRef<[u8]>>(pieces: &[(u64, T)]) -> (u64, u64) {
+    let bytes = pieces.iter().map(|(_, piece)| wide(piece.as_ref().len())).sum();
+    (pieces.first().map_or(0, |(offset, _)| *offset), bytes)
+}
+
+/// The one device behind all opens. Its times count from `begin`.
+struct Timer {
+    begin: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    clock: Clock,
+    /// Numbers of files, by their names.
+    files: HashMap<PathBuf, u64>,
+}
+
+impl Timer {
+    fn now(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    /// Where a file begins on the device.
+    fn place(&self, path: &Path) -> u64 {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = wide(state.files.len()) % FILES_MAX;
+        *state.files.entry(path.to_owned()).or_insert(next) << FILE_BITS
+    }
+
+    /// Waits until the device is done with accesses that arrived at that time.
+    fn wait(&self, arrival: Duration, accesses: impl IntoIterator<Item = Access>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due_s = 0.0_f64;
+        for access in accesses {
+            due_s = due_s.max(state.clock.access(0, access, arrival.as_secs_f64()).end_s);
+        }
+        drop(state);
+        self.sleep_until(due_s);
+    }
+
+    fn flush(&self, arrival: Duration) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let due_s = state.clock.flush(arrival.as_secs_f64()).end_s;
+        drop(state);
+        self.sleep_until(due_s);
+    }
+
+    fn sleep_until(&self, due_s: f64) {
+        let due = Duration::try_from_secs_f64(due_s).unwrap_or(Duration::ZERO);
+        let wait = due.saturating_sub(self.now());
+        if !wait.is_zero() {
+            thread::sleep(wait);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Memory;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    fn opened(device: Device, cache_bytes: u64) -> Arc<dyn Storage> {
+        let driver = Emulated::new(Arc::new(Memory::new()), device, cache_bytes);
+        let mode = OpenMode { read: true, write: true, create: true, exclusive: false };
+        driver.open(Path::new("file"), mode).unwrap()
+    }
+
+    fn time(work: impl FnOnce()) -> Duration {
+        let begin = Instant::now();
+        work();
+        begin.elapsed()
+    }
+
+    #[test]
+    fn scattered_pieces_of_a_list_wait_for_the_arm_each() {
+        let disk = opened(Device { positioning_us: 2000.0, ..Device::NVM }, 0);
+        let pieces: [(u64, &[u8]); 3] = [(0, b"ab"), (2, b"c"), (9000, b"d")];
+        assert!(time(|| disk.write_list(&pieces).unwrap()) >= 4 * MILLISECOND);
+        let mut read = [0; 3];
+        assert!(time(|| assert_eq!(disk.read_at(0, &mut read).unwrap(), 3)) >= 2 * MILLISECOND);
+        assert_eq!(&read, b"abc");
+        assert!(!disk.capabilities().in_memory);
+    }
+
+    #[test]
+    fn a_cache_delays_the_device_until_sync() {
+        let disk = opened(Device { positioning_us: 20_000.0, ..Device::NVM }, 1 << 20);
+        disk.write_at(0, &[1; 100]).unwrap();
+        assert!(time(|| disk.sync().unwrap()) >= 20 * MILLISECOND);
+    }
+
+    #[test]
+    fn files_have_places_of_their_own() {
+        let driver = Emulated::new(Arc::new(Memory::new()), Device::NVM, 0);
+        let places = ["a", "b", "a"].map(|name| driver.timer.place(Path::new(name)));
+        assert_eq!(places, [0, 1 << FILE_BITS, 0]);
+    }
+}
