@@ -52,6 +52,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     let records = input::read(&arguments.inputs)?;
+    if arguments.perfetto.is_some()
+        && records.recordings.iter().all(|recording| recording.calls.is_empty())
+    {
+        let hint = "record one by pario run --stats=trace:FILE.jsonl";
+        return Err(Failure::Run(format!("--perfetto: no recording among the inputs; {hint}")));
+    }
     let document = document(&records);
     if let Some(path) = arguments.page() {
         let sources: Vec<String> = arguments.inputs.iter().map(|path| source(path)).collect();
@@ -68,10 +74,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         write(path, csv::text(&document).as_bytes())?;
     }
     if let Some(path) = &arguments.perfetto {
-        if records.recordings.iter().all(|recording| recording.calls.is_empty()) {
-            let hint = "record one by pario run --stats=trace:FILE.jsonl";
-            return Err(Failure::Run(format!("--perfetto: no recording among the inputs; {hint}")));
-        }
         write(path, perfetto::text(&records.recordings).as_bytes())?;
     }
     Ok(())

@@ -1,0 +1,92 @@
+//! From a run to a page, pictures, CSV and a trace, as a user types it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A new directory that is removed at the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("pario-{name}-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Directory(path)
+    }
+
+    /// Runs pario there.
+    fn pario(&self, arguments: &str, statistics: Option<&str>) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pario"));
+        command.args(arguments.split_whitespace()).current_dir(&self.0);
+        if let Some(value) = statistics {
+            command.env("PARIO_STATS", value);
+        }
+        command.output().unwrap()
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_run_and_its_recording_become_a_page_charts_values_and_a_trace() {
+    let directory = Directory::new("report");
+    let bench = "bench dist3d --quick --strategies two-phase,auto --json --hint cb_nodes=2";
+    let run = directory.pario(bench, Some("trace:recording.jsonl"));
+    assert!(run.status.success(), "{}", stderr(&run));
+    fs::write(directory.0.join("run.jsonl"), &run.stdout).unwrap();
+    let report = "report run.jsonl recording.jsonl --output page.html --svg charts \
+                  --csv values.csv --perfetto trace.json";
+    let report = directory.pario(report, None);
+    assert!(report.status.success(), "{}", stderr(&report));
+    let page = directory.read("page.html");
+    for text in ["pario bench dist3d --quick", "hint cb_nodes", "Timeline of the ranks", "64^3"] {
+        assert!(page.contains(text), "{text}");
+    }
+    let trace: serde_json::Value = serde_json::from_str(&directory.read("trace.json")).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    assert!(events.iter().any(|event| event["name"] == "write_all" && event["ph"] == "X"));
+    let values = directory.read("values.csv");
+    let charts: std::collections::BTreeSet<&str> =
+        values.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
+    assert!(charts.contains("dist3d-4-ranks-pattern"), "{charts:?}");
+    for chart in &charts {
+        assert!(directory.read(&format!("charts/{chart}.svg")).starts_with("<svg "), "{chart}");
+    }
+    assert_eq!(fs::read_dir(directory.0.join("charts")).unwrap().count(), charts.len());
+}
+
+#[test]
+fn what_cannot_be_shown_is_refused_with_file_and_line_and_nothing_is_written() {
+    let directory = Directory::new("refused-report");
+    fs::write(directory.0.join("bad.jsonl"), "\n{\"workload\":\"w\"}\n").unwrap();
+    fs::write(directory.0.join("cut.jsonl"), "[{\"workload\":\n\"w").unwrap();
+    let paper = directory.pario("explain paper --json", None);
+    fs::write(directory.0.join("paper.json"), &paper.stdout).unwrap();
+    let cases = [
+        ("report bad.jsonl", 1, "bad.jsonl:2: not a record of"),
+        ("report cut.jsonl", 1, "cut.jsonl:2: not JSON: EOF"),
+        ("report gone.jsonl", 1, "gone.jsonl: No such file"),
+        ("report paper.json --output p.html --perfetto t.json", 1, "no recording among the inputs"),
+        ("report", 2, "<INPUT>"),
+    ];
+    for (arguments, code, reason) in cases {
+        let output = directory.pario(arguments, None);
+        assert_eq!(output.status.code(), Some(code), "{arguments}");
+        assert!(stderr(&output).contains(reason), "{arguments}: {}", stderr(&output));
+    }
+    assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 3, "only what was there");
+}
