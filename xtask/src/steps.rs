@@ -101,6 +101,8 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
     });
     let mut test = cargo("test --workspace --release");
     test.env("PARIO_PROGRAMS", programs.to_string());
+    // A profile of this machine would change what is chosen.
+    test.env_remove("PARIO_PROFILE").env("XDG_CONFIG_HOME", target_path(root).join("no-profiles"));
     if let Some(seed) = arguments.seed {
         test.env("PARIO_SEED", seed.to_string());
     }

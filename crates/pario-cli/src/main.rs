@@ -38,6 +38,7 @@ Examples:
   pario bench            compare all strategies with Block I/O, in one to two minutes
   pario bench --quick    the same in a few seconds, with little data
   pario calibrate        measure this machine's costs and store them as a profile
+  pario explain dist3d   every way to serve a call, with its predicted time
   pario explain paper    the model of paper 001: when collective I/O pays
   pario report run.jsonl a page with charts from bench --json or run --stats=run.jsonl
   pario study --quick    repeat the experiments of the papers
@@ -48,7 +49,7 @@ enum Command {
     Run(run::Arguments),
     Bench(Box<bench::Arguments>),
     Calibrate(calibrate::Arguments),
-    Explain(explain::Arguments),
+    Explain(Box<explain::Arguments>),
     Report(report::Arguments),
     Study(study::Arguments),
 }

@@ -328,6 +328,10 @@ impl Communicator for MpiCommunicator {
         self.size
     }
 
+    fn transport(&self) -> &'static str {
+        self.mpi.family.name()
+    }
+
     fn node(&self, rank: u32) -> u32 {
         self.nodes[rank as usize]
     }

@@ -42,6 +42,7 @@ pub mod comm;
 pub mod datatype;
 pub mod error;
 mod exchange;
+pub mod explain;
 pub mod file;
 pub mod hints;
 mod log_to_stderr;

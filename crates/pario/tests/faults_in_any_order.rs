@@ -12,8 +12,16 @@ use pario_testkit::seed::{first_seed, number_from, random};
 use pario_testkit::watchdog::Watchdog;
 use rand::RngExt;
 
-const STRATEGIES: [&str; 8] =
-    ["auto", "direct", "list", "sieve", "two-phase", "gather", "multi-phase", "inspector-executor"];
+const STRATEGIES: [&str; 8] = [
+    "two-phase",
+    "direct",
+    "list",
+    "sieve",
+    "two-phase",
+    "gather",
+    "multi-phase",
+    "inspector-executor",
+];
 const OLD: u8 = 0xee;
 const ENOSPC: i32 = 28;
 

@@ -387,6 +387,44 @@ fn default_ranks(quick: bool, kinds: &[&Kind]) -> u32 {
     if quick { 4 } else { ranks.unwrap_or(16) }
 }
 
+/// The programs of one workload, by name or from a file, for `pario explain`.
+///
+/// # Errors
+/// Why there is no such workload.
+pub(crate) fn named_programs(
+    name: &str,
+    ranks: u32,
+    sizes: (Option<u64>, &[u64], Option<u64>),
+    parameters: &[(String, String)],
+) -> Result<Vec<Program>, String> {
+    let (bytes, blocks, edge) = sizes;
+    if name.ends_with(DESCRIPTION) {
+        return Ok(vec![description::make(name.as_ref(), ranks, 1)?]);
+    }
+    let kinds = kinds(&[name]);
+    let given = parse_parameters(parameters, &kinds)?;
+    let mut programs = Vec::new();
+    for kind in kinds {
+        let wanted = Wanted {
+            ranks,
+            bytes,
+            quick: false,
+            named: true,
+            block_bytes: or_else(unique(blocks), || BLOCK_BYTES.to_vec()),
+            edge,
+            steps: 1,
+            chosen: Chosen::new(kind.parameters, &given),
+        };
+        programs.extend((kind.make)(&wanted)?);
+    }
+    Ok(programs)
+}
+
+/// The ranks of the paper for a workload.
+pub(crate) fn paper_ranks(name: &str) -> u32 {
+    default_ranks(false, &kinds(&[name]))
+}
+
 /// The workloads that were asked for, those of files at the end.
 fn programs(arguments: &Arguments, names: &[&str], ranks: u32) -> Result<Vec<Program>, String> {
     let kinds = kinds(names);
@@ -556,7 +594,7 @@ fn or_else<T>(values: Vec<T>, default: impl FnOnce() -> Vec<T>) -> Vec<T> {
 }
 
 /// The name of a workload, or that of a description.
-fn parse_workload(text: &str) -> Result<String, String> {
+pub(crate) fn parse_workload(text: &str) -> Result<String, String> {
     if text.ends_with(DESCRIPTION) || KINDS.iter().any(|kind| kind.name == text) {
         return Ok(text.to_owned());
     }
@@ -574,9 +612,9 @@ fn parse_choice(text: &str) -> Result<Choice, String> {
     }
 }
 
-/// A number of bytes, maybe with one of the suffixes K, M, G.
+/// A number of bytes, maybe with one of the suffixes K, M, G, T.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let units = [('K', 1 << 10), ('M', MIB), ('G', 1 << 30)];
+    let units = [('K', 1 << 10), ('M', MIB), ('G', 1 << 30), ('T', 1 << 40)];
     let with_unit = units.iter().find_map(|&(suffix, unit)| {
         Some((text.strip_suffix([suffix, suffix.to_ascii_lowercase()])?, unit))
     });
@@ -591,7 +629,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-fn parse_block(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_block(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text)?;
     match bytes.is_multiple_of(ELEMENT_BYTES) {
         true => Ok(bytes),

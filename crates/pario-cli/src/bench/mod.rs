@@ -24,7 +24,7 @@
 //! process, or, if a launcher of MPI started it, the processes that were started. The first one
 //! makes the file and prints.
 
-mod arguments;
+pub(crate) mod arguments;
 mod contender;
 mod device;
 mod measure;

@@ -119,6 +119,9 @@ struct Record<'a> {
     planning_seconds: f64,
     exchange_seconds: f64,
     storage_seconds: f64,
+    /// Predicted by the cost model for all of it; none without a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted_seconds: Option<f64>,
     /// Of the exchange: each phase, if there are any, and the packing of windows then.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     phase_seconds: Vec<f64>,
@@ -324,6 +327,8 @@ impl<'a> Report<'a> {
                 planning_seconds: statistics.planning.as_secs_f64(),
                 exchange_seconds: statistics.exchange.as_secs_f64(),
                 storage_seconds: statistics.storage.as_secs_f64(),
+                predicted_seconds: Some(statistics.predicted.as_secs_f64())
+                    .filter(|&seconds| seconds > 0.0),
                 phase_seconds: statistics.phases.iter().map(Duration::as_secs_f64).collect(),
                 packing_seconds: (!statistics.phases.is_empty())
                     .then_some(statistics.packing.as_secs_f64()),

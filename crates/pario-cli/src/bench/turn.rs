@@ -78,7 +78,7 @@ fn counts(statistics: &mut CallStatistics) -> [&mut u64; COUNTS] {
 }
 
 /// Times of a call; storage is [`STORAGE`].
-const TIMES: usize = 5;
+const TIMES: usize = 6;
 const STORAGE: usize = 3;
 
 fn times(statistics: &mut CallStatistics) -> [&mut Duration; TIMES] {
@@ -88,6 +88,7 @@ fn times(statistics: &mut CallStatistics) -> [&mut Duration; TIMES] {
         &mut statistics.exchange,
         &mut statistics.storage,
         &mut statistics.packing,
+        &mut statistics.predicted,
     ]
 }
 

@@ -118,11 +118,7 @@ fn on_mpi(arguments: &Arguments) -> Result<(), Failure> {
     let universe = pario_mpi::initialize().map_err(|error| {
         Failure::Run(format!("{error}\n(--embedded runs the ranks as threads, without MPI)"))
     })?;
-    let transport = match universe.family() {
-        pario_mpi::Family::Mpich => "mpich",
-        pario_mpi::Family::OpenMpi => "openmpi",
-        pario_mpi::Family::Standard => "mpi",
-    };
+    let transport = universe.family().name();
     let comm = universe.world();
     match on_rank(arguments, transport, &Team::new(&*comm), None) {
         Err(Failure::Lost(text)) => {

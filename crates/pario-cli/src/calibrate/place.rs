@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use pario::model::profile::Machine;
+use pario::model::profile::{Machine, host};
 use pario::storage::{Driver, OpenMode, Posix};
 
 use crate::bench::scratch::{Scratch, make_together};
@@ -34,13 +34,8 @@ impl Ground {
 
 /// The machine of a profile.
 pub(super) fn machine(transport: &str, ground: &Ground, cores: u32) -> Machine {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = match host.trim() {
-        "" => "localhost",
-        name => name,
-    };
     Machine {
-        host: host.to_owned(),
+        host: host(),
         transport: transport.to_owned(),
         file_system: file_system(ground.path()).to_owned(),
         cores,

@@ -2,23 +2,37 @@
 //!
 //! | file | concept |
 //! | --- | --- |
+//! | `call` | every way to serve a described call, with its predicted time |
+//! | `machine` | the machine that is described: profile, network, device |
+//! | `answer` | the answer as text, JSON and a picture |
 //! | `paper` | the tables and the figure of paper 001, from its own parameters |
 //! | `figure` | that figure as a picture |
 //!
 //! Nothing is measured here, and nothing is sent: under a launcher the first rank answers.
 
+mod answer;
+mod call;
 mod figure;
+mod machine;
 mod paper;
 
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 
-/// Predicts times of I/O from models.
+/// Shows every way to serve a call, with its predicted time, and why one is chosen.
+///
+/// The call is described: a workload of `pario bench` or a pattern from a file, any number of ranks
+/// and nodes, and the profile of a machine (`pario calibrate`, or a built-in one). It is planned as
+/// a real call is; nothing is opened, sent or stored, so that thousands of nodes take a second.
 #[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true, after_help = call::AFTER_HELP)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    topic: Topic,
+    topic: Option<Topic>,
+
+    #[command(flatten)]
+    call: call::Arguments,
 }
 
 #[derive(Subcommand, Clone, Debug)]
@@ -35,6 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     match &arguments.topic {
-        Topic::Paper(arguments) => paper::run(arguments),
+        Some(Topic::Paper(arguments)) => paper::run(arguments),
+        None => call::run(&arguments.call),
     }
 }

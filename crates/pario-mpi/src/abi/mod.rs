@@ -57,6 +57,15 @@ pub enum Family {
 }
 
 impl Family {
+    /// A name for it, as profiles have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Mpich => "mpich",
+            Family::OpenMpi => "openmpi",
+            Family::Standard => "mpi",
+        }
+    }
+
     pub(crate) fn table(self) -> &'static Abi {
         match self {
             Family::Mpich => &tables::MPICH,

@@ -95,6 +95,11 @@ pub trait Communicator: Send + Sync {
     /// How many ranks there are.
     fn size(&self) -> u32;
 
+    /// What carries messages: `threads`, or the MPI library. Profiles are kept apart by it.
+    fn transport(&self) -> &'static str {
+        "threads"
+    }
+
     /// The node on which a rank runs; nodes are numbered from 0 without gaps.
     fn node(&self, rank: u32) -> u32;
 

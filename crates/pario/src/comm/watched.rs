@@ -142,6 +142,10 @@ impl Communicator for Watched {
         self.inner.size()
     }
 
+    fn transport(&self) -> &'static str {
+        self.inner.transport()
+    }
+
     fn node(&self, rank: u32) -> u32 {
         self.inner.node(rank)
     }

@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::hints::Hints;
 use crate::number::wide;
 use crate::plan::two_phase::{Service, SharedWindows};
-use crate::plan::{Direction, FileFacts, Plan, Planning, Shuffled, Steps, Summary};
+use crate::plan::{Correction, Direction, FileFacts, Plan, Planning, Shuffled, Steps, Summary};
 
 use super::agree::{most_specific, same_call};
 use super::window::reach;
@@ -46,6 +46,38 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) direction: Direction,
     /// The call's name, which all ranks of a collective must share.
     pub(crate) name: &'static str,
+    /// What this rank measured in its last collective, and learned so far.
+    pub(crate) lesson: Lesson,
+}
+
+/// Times of one rank in a collective (none, if the call is 0), and what it has learned from such
+/// times. What rank 0 has learned counts for all, since calls may end in any order.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Lesson {
+    pub(crate) call: u64,
+    pub(crate) exchange_ns: u64,
+    pub(crate) storage_ns: u64,
+    pub(crate) correction: Correction,
+    /// Whether a plan may be given up for a faster one.
+    pub(crate) may_switch: bool,
+}
+
+impl Lesson {
+    fn write(self, writer: &mut Writer) {
+        let Correction { exchange, storage } = self.correction;
+        let numbers = [self.call, self.exchange_ns, self.storage_ns, u64::from(self.may_switch)];
+        for number in numbers.into_iter().chain([exchange.to_bits(), storage.to_bits()]) {
+            writer.unsigned(number);
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Lesson> {
+        let (call, exchange_ns) = (reader.unsigned()?, reader.unsigned()?);
+        let (storage_ns, may_switch) = (reader.unsigned()?, reader.unsigned()? != 0);
+        let exchange = f64::from_bits(reader.unsigned()?);
+        let correction = Correction { exchange, storage: f64::from_bits(reader.unsigned()?) };
+        Ok(Lesson { call, exchange_ns, storage_ns, correction, may_switch })
+    }
 }
 
 /// What is known of the requests of all ranks.
@@ -55,6 +87,7 @@ struct Requests<'a> {
     undisturbed: bool,
     all_known: bool,
     overlaps: bool,
+    correction: Correction,
 }
 
 impl Circumstances<'_> {
@@ -69,6 +102,7 @@ impl Circumstances<'_> {
             overlaps: requests.overlaps,
             hints: self.hints,
             file: self.file,
+            correction: requests.correction,
         })
     }
 }
@@ -85,7 +119,9 @@ fn summary(access: &Access) -> Summary {
 /// Plans a request that concerns nobody else.
 pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
     let summaries = &[summary(&own)];
-    let known = Requests { summaries, undisturbed: false, all_known: true, overlaps: false };
+    let correction = around.lesson.correction;
+    let known =
+        Requests { summaries, undisturbed: false, all_known: true, overlaps: false, correction };
     let plan = around.plan(&known, false);
     Prepared {
         plan,
@@ -108,7 +144,7 @@ pub(crate) async fn together(
     own: Result<Access>,
     known: Known,
     synchronisation: &mut Duration,
-) -> Result<Outlook> {
+) -> Result<(Vec<Lesson>, Outlook)> {
     let announcement = Announcement::new(around, &own);
     let first = match known.0.is_empty() {
         true => announcement.to_wire(),
@@ -119,9 +155,10 @@ pub(crate) async fn together(
     *synchronisation += began.elapsed();
     let mut gathered = first?;
     same_call(&gathered)?;
-    let known = gathered.iter().map(|wire| known_of(wire)).collect::<Result<Vec<Known>>>()?;
+    let first = gathered.iter().map(|wire| known_of(wire)).collect::<Result<Vec<_>>>()?;
+    let (known, lessons): (Vec<Known>, Vec<Lesson>) = first.into_iter().unzip();
     if let Some(number) = Known::agreed(&known) {
-        return Ok(Outlook::Known(number));
+        return Ok((lessons, Outlook::Known(number)));
     }
     if known.iter().any(|one| !one.0.is_empty()) {
         gathered = all_gather(communicator, call, announcement.to_wire()).await?;
@@ -133,7 +170,9 @@ pub(crate) async fn together(
     let undisturbed = announcements.iter().all(|one| one.blocking);
     // All ranks look at the same words, so that they come to the same conclusion.
     let all_known = announcements.iter().all(|one| one.access.is_some());
-    let known = Requests { summaries: &summaries, undisturbed, all_known, overlaps: false };
+    let correction = lessons[0].correction;
+    let summaries = &summaries[..];
+    let known = Requests { summaries, undisturbed, all_known, overlaps: false, correction };
     let mut plan = around.plan(&known, true);
     let (mut peers, mut disjoint) = (Vec::new(), true);
     if let Steps::Shuffled(shuffled) = &plan.steps {
@@ -150,7 +189,7 @@ pub(crate) async fn together(
             }
         }
     }
-    Ok(Outlook::New(Arc::new(Prepared {
+    let prepared = Prepared {
         plan,
         direction: around.direction,
         own,
@@ -159,7 +198,8 @@ pub(crate) async fn together(
         ends_in_region: undisturbed && around.file.shared_bytes > 0,
         collective: true,
         complete: Mutex::default(),
-    })))
+    };
+    Ok((lessons, Outlook::New(Arc::new(prepared))))
 }
 
 /// The plans that a rank has for its request, by their numbers. There may be several, if its
@@ -194,11 +234,11 @@ pub(crate) enum Outlook {
     New(Arc<Prepared>),
 }
 
-/// The plans that a rank has for its request.
-fn known_of(wire: &[u8]) -> Result<Known> {
+/// The plans that a rank has for its request, and what it measured in its last call.
+fn known_of(wire: &[u8]) -> Result<(Known, Lesson)> {
     let mut reader = Reader::new(wire);
     reader.text()?;
-    Known::read(&mut reader)
+    Ok((Known::read(&mut reader)?, Lesson::read(&mut reader)?))
 }
 
 /// All announcements, or the error that all ranks return.
@@ -223,6 +263,7 @@ struct Announcement {
     summary: Summary,
     /// The access itself, if it is short.
     access: Option<Access>,
+    lesson: Lesson,
 }
 
 impl Announcement {
@@ -235,7 +276,8 @@ impl Announcement {
             }
         };
         let name = around.name.as_bytes().to_vec();
-        Announcement { name, blocking: around.blocking, error, summary, access }
+        let (blocking, lesson) = (around.blocking, around.lesson);
+        Announcement { name, blocking, error, summary, access, lesson }
     }
 
     /// Only the name, and the plans for it.
@@ -243,6 +285,7 @@ impl Announcement {
         let mut writer = Writer::default();
         writer.text(&self.name);
         known.write(&mut writer);
+        self.lesson.write(&mut writer);
         writer.bytes
     }
 
@@ -250,6 +293,7 @@ impl Announcement {
         let mut writer = Writer::default();
         writer.text(&self.name);
         Known::default().write(&mut writer);
+        self.lesson.write(&mut writer);
         writer.unsigned(u64::from(self.blocking));
         writer.text(&self.error.as_ref().map(Error::to_wire).unwrap_or_default());
         let Summary { reach, len, piece_bytes, sorted } = &self.summary;
@@ -271,6 +315,7 @@ impl Announcement {
         let mut reader = Reader::new(wire);
         let name = reader.text()?.to_vec();
         Known::read(&mut reader)?;
+        let lesson = Lesson::read(&mut reader)?;
         let blocking = reader.unsigned()? != 0;
         let error = reader.text()?;
         let error = (!error.is_empty()).then(|| Error::from_wire(error));
@@ -283,7 +328,7 @@ impl Announcement {
             bytes => Some(Access::read(&mut Reader::new(bytes))?),
         };
         reader.finish()?;
-        Ok(Announcement { name, blocking, error, summary, access })
+        Ok(Announcement { name, blocking, error, summary, access, lesson })
     }
 }
 
@@ -508,6 +553,42 @@ mod tests {
             });
             assert_eq!(apart, vec![!overlap; index(size)], "{size} ranks");
         }
+    }
+
+    /// Calls may end in another order on each rank, so that ranks learn at different times.
+    #[test]
+    fn what_rank_0_has_learned_counts_for_all() {
+        use crate::comm::Simulated;
+        let plans = Simulated::new(4, 7).run(|comm| async move {
+            let rank = comm.rank();
+            let (hints, file) = (Hints::default(), FileFacts::of_threads(4));
+            let mut around = Circumstances {
+                hints: &hints,
+                file: &file,
+                atomic: false,
+                blocking: true,
+                direction: Direction::Write,
+                name: "write_all",
+                lesson: Lesson::default(),
+            };
+            let mut strategies = Vec::new();
+            for storage in [0.01, 100.0] {
+                let first = if rank == 0 { storage } else { 1.0 / storage };
+                let correction = Correction { exchange: 1.0, storage: first };
+                around.lesson = Lesson { correction, ..Lesson::default() };
+                let layout = Layout::block(512 * i64::from(rank), 512).unwrap();
+                let layout = layout.repeated(100, 4 * 512).unwrap();
+                let own = Access::new(&layout, 0, layout.size());
+                let known = Known::default();
+                let time = &mut Duration::ZERO;
+                let (_, outlook) = together(&around, &*comm, 1, own, known, time).await.unwrap();
+                let Outlook::New(prepared) = outlook else { panic!("nothing is known") };
+                strategies.push(prepared.plan.strategy);
+            }
+            strategies
+        });
+        assert!(plans.iter().all(|one| *one == plans[0]), "{plans:?}");
+        assert_ne!(plans[0][0], plans[0][1], "the correction decides");
     }
 
     #[test]

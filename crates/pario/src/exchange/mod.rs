@@ -129,6 +129,7 @@ impl Job<'_> {
         statistics.strategy = plan.strategy;
         statistics.reason = plan.reason;
         statistics.windows = plan.windows();
+        statistics.predicted += plan.predicted();
         statistics.rounds += plan.rounds();
         statistics.aggregators = wide(plan.aggregators(self.communicator.size()));
         let outcome: Outcome = match &plan.steps {

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::kept::KeptPlans;
+use super::learned::Learned;
 use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
 use super::reported::{Reported, Visible};
@@ -22,6 +23,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::agree::{agree_on, enter};
 use crate::exchange::{SLOTS_MAX, WINDOWS_MAX};
 use crate::hints::{Environment, HintReport, HintSet, Hints, Statistics};
+use crate::model::profile::{self, Found};
 use crate::number::wide;
 use crate::plan::FileFacts;
 use crate::statistics::{CallStatistics, FileStatistics, OpenTime, Recorder, accesses_max};
@@ -65,6 +67,7 @@ pub(super) struct State {
     /// Calls that have been handed over and may not have ended.
     pub(super) running: Vec<Arc<Done>>,
     pub(super) plans: KeptPlans,
+    pub(super) learned: Learned,
     pub(super) statistics: FileStatistics,
     pub(super) last_call: CallStatistics,
     /// Every call, if statistics are recorded.
@@ -634,6 +637,7 @@ async fn open_together(
         running: Vec::new(),
         statistics: FileStatistics::default(),
         plans: KeptPlans::default(),
+        learned: Learned::default(),
         last_call: CallStatistics::default(),
         recorder: Recorder::default(),
     };
@@ -705,6 +709,11 @@ async fn gather_facts(
     mode: AccessMode,
 ) -> Result<(FileFacts, Reported)> {
     let capabilities = opened.storage.capabilities();
+    let file_system = match capabilities.file_system {
+        _ if capabilities.in_memory => "tmpfs",
+        known => known.map_or("other", |known| known.name),
+    };
+    let own = profile::find(communicator.transport(), file_system);
     let nodes: Vec<u32> = (0..communicator.size()).map(|rank| communicator.node(rank)).collect();
     let mut reported = Reported {
         visible: Visible::of(&nodes, capabilities.file_system),
@@ -718,6 +727,7 @@ async fn gather_facts(
         u64::from(capabilities.range_locks),
         u64::from(opened.readable),
         reported.visible.level(),
+        own.fingerprint,
     ] {
         writer.unsigned(fact);
     }
@@ -733,7 +743,9 @@ async fn gather_facts(
         range_locks: true,
         readable: true,
         unique_open: mode.unique_open,
+        profile: own.profile.clone(),
     };
+    let mut fingerprints = Vec::new();
     for wire in all_gather(communicator, 0, writer.bytes).await? {
         let mut reader = Reader::new(&wire);
         facts.shared_bytes = facts.shared_bytes.min(reader.unsigned()?);
@@ -742,6 +754,11 @@ async fn gather_facts(
         facts.range_locks &= reader.unsigned()? != 0;
         facts.readable &= reader.unsigned()? != 0;
         reported.visible = reported.visible.min(Visible::of_level(reader.unsigned()?));
+        fingerprints.push(reader.unsigned()?);
+    }
+    if fingerprints.iter().any(|&one| one != fingerprints[0]) {
+        let text = own.profile.to_text()?.into_bytes();
+        facts.profile = Found::parse(&broadcast(communicator, 0, text).await?)?.profile;
     }
     Ok((facts, reported))
 }

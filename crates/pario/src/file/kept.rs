@@ -60,6 +60,11 @@ impl KeptPlans {
         Some(prepared)
     }
 
+    /// Forgets a plan, which all ranks do.
+    pub(super) fn forget(&mut self, number: u64) {
+        self.plans.retain(|(known, ..)| *known != number);
+    }
+
     /// Keeps a plan that all ranks have just made.
     pub(super) fn keep(&mut self, setting: Setting, prepared: &Arc<Prepared>) {
         if self.plans.len() == PLANS_MAX {

@@ -25,6 +25,7 @@ use crate::view::View;
 
 mod handle;
 mod kept;
+mod learned;
 mod local;
 mod options;
 mod pending;

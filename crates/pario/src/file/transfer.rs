@@ -16,7 +16,7 @@ use crate::comm::collective::{broadcast, index};
 use crate::datatype::signature::{Form, Signature};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
-use crate::exchange::inspect::{Circumstances, Known, Outlook, alone, together};
+use crate::exchange::inspect::{Circumstances, Known, Lesson, Outlook, alone, together};
 use crate::exchange::{Gate, Job, Prepared};
 use crate::hints::Hints;
 use crate::number::{narrow, wide};
@@ -336,7 +336,23 @@ impl Handle {
         statistics.synchronisation += synchronisation;
         statistics.planned |= !matches!(prepared, Ok((_, false)));
         match prepared {
-            Ok((prepared, _)) => self.execute(begun.call, &prepared, buffer, statistics).await,
+            Ok((prepared, _)) => {
+                let before = (statistics.exchange, statistics.storage);
+                let result = self.execute(begun.call, &prepared, buffer, statistics).await;
+                if begun.blocking && begun.kind.collective && result.is_ok() {
+                    let nanoseconds =
+                        |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+                    let lesson = Lesson {
+                        call: begun.call,
+                        exchange_ns: nanoseconds(statistics.exchange - before.0),
+                        storage_ns: nanoseconds(statistics.storage - before.1),
+                        ..Lesson::default()
+                    };
+                    let plan = &prepared.plan;
+                    self.state().learned.remember(prepared.direction, &plan.base, lesson);
+                }
+                result
+            }
             Err(error) => {
                 if statistics.rounds == 0 {
                     self.put_back(begun);
@@ -370,6 +386,7 @@ impl Handle {
             blocking: begun.blocking,
             direction: begun.kind.direction,
             name: begun.kind.name,
+            lesson: self.state().learned.lesson(begun.kind.direction),
         };
         if !begun.kind.collective {
             return Ok((Arc::new(alone(&around, access?)), true));
@@ -384,19 +401,54 @@ impl Handle {
             Ok(access) => self.state().plans.known(&setting, access),
             Err(_) => Known::default(),
         };
-        match together(&around, &*self.communicator, begun.call, access, known, synchronisation)
-            .await?
-        {
-            Outlook::Known(number) => {
-                let plan = self.state().plans.take(number);
-                let lost = || Error::new(ErrorClass::Intern, "a kept plan got lost");
-                Ok((plan.ok_or_else(lost)?, false))
-            }
+        let (comm, call) = (&*self.communicator, begun.call);
+        let again = access.clone();
+        let (lessons, outlook) =
+            together(&around, comm, call, access, known, synchronisation).await?;
+        self.learn(begun.kind.direction, &lessons);
+        let outlook = match outlook {
+            Outlook::Known(number) => match self.kept(number, &lessons[0])? {
+                Some(prepared) => return Ok((prepared, false)),
+                // Another way is faster by now.
+                None => {
+                    let lesson = lessons[index(comm.rank())];
+                    let around = Circumstances { lesson, ..around };
+                    let known = Known::default();
+                    together(&around, comm, call, again, known, synchronisation).await?.1
+                }
+            },
+            new => new,
+        };
+        match outlook {
+            Outlook::Known(_) => Err(Error::new(ErrorClass::Intern, "a plan was kept twice")),
             Outlook::New(prepared) => {
                 self.state().plans.keep(setting, &prepared);
                 Ok((prepared, true))
             }
         }
+    }
+
+    /// Learns from what all ranks measured in the last collective.
+    fn learn(&self, direction: Direction, lessons: &[Lesson]) {
+        let mut state = self.state();
+        let is_first = self.communicator.rank() == 0;
+        state.learned.learn(direction, lessons, is_first);
+        let report = is_first.then(|| state.learned.report(direction)).flatten();
+        drop(state);
+        report.into_iter().for_each(|text| log::warn!("{}: {text}", self.path().display()));
+    }
+
+    /// The plan of a number, unless another way is clearly faster by what was learned.
+    fn kept(&self, number: u64, first: &Lesson) -> Result<Option<Arc<Prepared>>> {
+        let mut state = self.state();
+        let lost = || Error::new(ErrorClass::Intern, "a kept plan got lost");
+        let prepared = state.plans.take(number).ok_or_else(lost)?;
+        if first.may_switch && prepared.plan.is_beaten(first.correction) {
+            state.learned.switch();
+            state.plans.forget(number);
+            return Ok(None);
+        }
+        Ok(Some(prepared))
     }
 
     async fn execute(

@@ -331,7 +331,7 @@ mod tests {
         ("striping_unit", "stripe_bytes", "plan/two_phase.rs"),
         ("pario_strategy", "strategy", "plan/choose.rs"),
         ("pario_phases", "phases", "plan/phased.rs"),
-        ("pario_sieve_hole_bytes", "sieve_hole_bytes", "plan/choose.rs"),
+        ("pario_sieve_hole_bytes", "sieve_hole_bytes", "plan/independent.rs"),
         ("pario_long_piece_bytes", "long_piece_bytes", "plan/choose.rs"),
         ("pario_shared_windows", "shared_windows", "plan/two_phase.rs"),
         ("pario_collective_wait_s", "collective_wait_s", "file/handle.rs"),

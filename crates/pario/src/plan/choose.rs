@@ -1,119 +1,255 @@
-//! Which strategy serves a request: what the hints say, and otherwise a simple rule.
+//! Which way serves a request: what hints say, and otherwise the one that the cost model predicts
+//! to be fastest.
 //!
-//! The rule of `auto`, until there is a measured cost model:
+//! Hints come first. A strategy that a hint names is taken; a switch (`romio_cb_write`,
+//! `romio_ds_read`, ...) leaves only the ways that it allows. Of those that are left, `auto` makes
+//! the plans and takes the one with the least predicted time ([`cost`](super::cost)). Equal input
+//! gives equal plans, so that all ranks of a collective come to the same one.
 //!
-//! * A collective goes to `two-phase` if the ranks' ranges interleave, pieces are not large on
-//!   average ([`large_piece_bytes`]), and at least one byte in [`SPARSE`] of the touched range is
-//!   asked for. Otherwise every rank works for itself.
-//! * On its own, a rank uses `direct` for contiguous requests and large pieces, `sieve` where
-//!   holes are small enough that moving them costs less than a storage call each, else `list`.
+//! Some ways are never allowed: atomic mode serialises whole requests, and a view that names bytes
+//! twice or out of order cannot be sieved or shuffled.
 
-use super::constants::{
-    LARGE_PIECE_BYTES, LARGE_PIECE_BYTES_IN_MEMORY, LARGE_WRITTEN_PIECE_BYTES, ROUNDS_MAX, SPARSE,
-};
-use super::{Direction, Planning, Summary, two_phase};
-use crate::hints::{Strategy, Switch};
+use super::constants::ROUNDS_MAX;
+use super::cost::{Correction, Cost, Part, cost};
+use super::{Direction, Planning, Steps, Summary, independent, phased, two_phase};
+use crate::hints::{Hints, Strategy, Switch};
 
-/// The strategy, and why.
-pub(super) fn choose(planning: &Planning<'_>) -> (Strategy, &'static str) {
+/// A way to serve a request, its plan, and what it is predicted to cost.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Candidate {
+    pub(crate) strategy: Strategy,
+    pub(crate) steps: Steps,
+    /// Without correction.
+    pub(crate) base: Cost,
+}
+
+/// The way that is taken, why, and what the others would cost.
+pub(super) struct Choice {
+    pub(super) best: Candidate,
+    pub(super) others: Vec<Cost>,
+    pub(super) reason: &'static str,
+}
+
+/// The ways that hints and the request allow, and why there are no others.
+struct Allowed {
+    strategies: Vec<Strategy>,
+    reason: Option<&'static str>,
+}
+
+impl Allowed {
+    fn only(strategy: Strategy, reason: &'static str) -> Allowed {
+        Allowed { strategies: vec![strategy], reason: Some(reason) }
+    }
+}
+
+/// The way that is taken, and why.
+pub(super) fn choose(planning: &Planning<'_>) -> Choice {
+    let Allowed { strategies, reason } = allowed(planning);
+    let mut candidates = candidates(planning, &strategies);
+    let place = best(&candidates, planning.correction);
+    let reason = reason.unwrap_or_else(|| why(&candidates, place, planning.correction));
+    let best = candidates.swap_remove(place);
+    let others = candidates.into_iter().map(|candidate| candidate.base).collect();
+    Choice { best, others, reason }
+}
+
+/// Every way to serve a request, whether or not hints allow it, and which of them is taken.
+pub(crate) fn all_candidates(planning: &Planning<'_>) -> Vec<Candidate> {
+    let strategies: &[Strategy] = match planning.collective {
+        _ if planning.requests.iter().any(|request| !request.sorted) => &[Strategy::Direct],
+        true => &[
+            Strategy::Direct,
+            Strategy::List,
+            Strategy::Sieve,
+            Strategy::Gather,
+            Strategy::TwoPhase,
+            Strategy::MultiPhase,
+        ],
+        false => &[Strategy::Direct, Strategy::List, Strategy::Sieve],
+    };
+    let possible = |strategy: &&Strategy| **strategy != Strategy::Sieve || may_sieve(planning);
+    let strategies: Vec<Strategy> = strategies.iter().filter(possible).copied().collect();
+    candidates(planning, &strategies)
+}
+
+/// The plans of some strategies, with all numbers of aggregators and phases that hints leave open.
+fn candidates(planning: &Planning<'_>, strategies: &[Strategy]) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    for &strategy in strategies {
+        for hints in variants(planning, strategy) {
+            let varied = Planning { hints: &hints, ..*planning };
+            let steps = steps(&varied, strategy);
+            let fits = match &steps {
+                Steps::Independent(_) => true,
+                Steps::Shuffled(shuffled) => shuffled.rounds() <= ROUNDS_MAX,
+            };
+            if fits {
+                let base = cost(&varied, &steps);
+                candidates.push(Candidate { strategy, steps, base });
+            }
+        }
+    }
+    if candidates.is_empty() {
+        // The touched range needs too many rounds.
+        let steps = steps(planning, Strategy::List);
+        let base = cost(planning, &steps);
+        candidates.push(Candidate { strategy: Strategy::List, steps, base });
+    }
+    candidates
+}
+
+/// The hints with every number that they leave open.
+fn variants(planning: &Planning<'_>, strategy: Strategy) -> Vec<Hints> {
+    let hints = planning.hints;
+    let several_nodes = planning.file.cores.len() > 1;
+    let open = hints.aggregators.is_none() && hints.aggregators_per_node.is_none();
+    match strategy {
+        Strategy::TwoPhase if open && several_nodes => {
+            let cores = planning.file.cores.iter().copied().max().unwrap_or(1);
+            let numbers = (0..u32::BITS).map(|power| 1 << power).take_while(|&one| one < cores);
+            let fewer = |number| Hints { aggregators_per_node: Some(number), ..hints.clone() };
+            numbers.map(fewer).chain([hints.clone()]).collect()
+        }
+        Strategy::MultiPhase if hints.phases.is_none() && hints.strategy == Strategy::Auto => {
+            let all = phased::phases_of(planning);
+            let some = |phases| Hints { phases: Some(phases), ..hints.clone() };
+            (1..=all).map(some).collect()
+        }
+        // The one aggregator serves all windows, also shared ones.
+        Strategy::Gather => vec![Hints { aggregators: Some(1), ..hints.clone() }],
+        _ => vec![hints.clone()],
+    }
+}
+
+fn steps(planning: &Planning<'_>, strategy: Strategy) -> Steps {
+    match strategy {
+        Strategy::TwoPhase => Steps::Shuffled(two_phase::two_phase(planning)),
+        Strategy::Gather => Steps::Shuffled(two_phase::gather(planning)),
+        Strategy::MultiPhase => Steps::Shuffled(phased::multi_phase(planning)),
+        Strategy::InspectorExecutor => Steps::Shuffled(phased::inspector_executor(planning)),
+        other => Steps::Independent(independent::steps(other, planning)),
+    }
+}
+
+/// The place of the candidate with the least predicted time; of equal ones, the first.
+pub(crate) fn best(candidates: &[Candidate], correction: Correction) -> usize {
+    let us = |place: usize| candidates[place].base.corrected_us(correction);
+    (1..candidates.len()).fold(0, |best, place| if us(place) < us(best) { place } else { best })
+}
+
+/// Why the model prefers one candidate: what it saves in comparison with the best of the others
+/// that work in another way.
+pub(crate) fn why(candidates: &[Candidate], best: usize, correction: Correction) -> &'static str {
+    let winner = &candidates[best];
+    let shuffled = |candidate: &Candidate| matches!(candidate.steps, Steps::Shuffled(_));
+    let others = candidates.iter().filter(|one| shuffled(one) != shuffled(winner));
+    let second = others.min_by(|one, other| {
+        one.base.corrected_us(correction).total_cmp(&other.base.corrected_us(correction))
+    });
+    let Some(second) = second else {
+        return match winner.strategy {
+            Strategy::Sieve => "predicted fastest: moving holes costs less than storage calls",
+            Strategy::Direct => "one run of bytes",
+            _ => "predicted fastest: moving holes costs more than storage calls",
+        };
+    };
+    let saved = |part: Part| (second.base.of(part) - winner.base.of(part)) * correction.of(part);
+    match shuffled(winner) {
+        true => "predicted fastest: the shuffle costs less than the storage calls it saves",
+        false if saved(Part::Exchange) > saved(Part::Storage) => {
+            "predicted fastest: the shuffle costs more than it saves"
+        }
+        false => "predicted fastest: windows move more bytes than are asked for",
+    }
+}
+
+/// What hints and the request allow.
+fn allowed(planning: &Planning<'_>) -> Allowed {
     let wanted = planning.hints.strategy;
     let shuffled = match wanted {
         Strategy::TwoPhase | Strategy::Gather => true,
         Strategy::MultiPhase | Strategy::InspectorExecutor => true,
         Strategy::Auto | Strategy::Direct | Strategy::List | Strategy::Sieve => false,
     };
-    let needs_order = shuffled || wanted == Strategy::Sieve;
-    if planning.atomic && planning.collective {
-        return (independent(planning), "atomic mode serialises whole requests");
-    }
+    let needs_order = shuffled || matches!(wanted, Strategy::Sieve | Strategy::Auto);
     if needs_order && planning.requests.iter().any(|request| !request.sorted) {
-        return (Strategy::Direct, "a view names bytes twice or out of order");
+        return Allowed::only(Strategy::Direct, "a view names bytes twice or out of order");
+    }
+    if planning.atomic && planning.collective {
+        let strategies = independent(planning).strategies;
+        return Allowed { strategies, reason: Some("atomic mode serialises whole requests") };
     }
     match wanted {
         Strategy::Auto if planning.collective => collective(planning),
-        Strategy::Auto => (independent(planning), "the rule for independent requests"),
+        Strategy::Auto => independent(planning),
         _ if shuffled && !planning.collective => {
-            (independent(planning), "an independent request has no partners")
+            let reason = Some("an independent request has no partners");
+            Allowed { reason, ..independent(planning) }
         }
-        _ if shuffled && too_many_rounds(planning) => {
-            (Strategy::List, "the touched range needs too many rounds")
+        _ if shuffled && too_many_rounds(planning, wanted) => {
+            Allowed::only(Strategy::List, "the touched range needs too many rounds")
         }
         Strategy::Sieve if !may_sieve(planning) => {
-            (Strategy::List, "sieving writes needs a readable file with range locks")
+            Allowed::only(Strategy::List, "sieving writes needs a readable file with range locks")
         }
-        other => (other, "asked for by a hint"),
+        other => Allowed::only(other, "asked for by a hint"),
     }
 }
 
-fn collective(planning: &Planning<'_>) -> (Strategy, &'static str) {
+fn too_many_rounds(planning: &Planning<'_>, strategy: Strategy) -> bool {
+    match steps(planning, strategy) {
+        Steps::Independent(_) => false,
+        Steps::Shuffled(shuffled) => shuffled.rounds() > ROUNDS_MAX,
+    }
+}
+
+/// What `auto` chooses from for a collective.
+fn collective(planning: &Planning<'_>) -> Allowed {
+    let hints = planning.hints;
     let switch = match planning.direction {
-        Direction::Read => planning.hints.collective_read,
-        Direction::Write => planning.hints.collective_write,
+        Direction::Read => hints.collective_read,
+        Direction::Write => hints.collective_write,
     };
-    let total = total(planning.requests);
-    let reach = total.reach.end - total.reach.start;
-    if planning.requests.iter().any(|request| !request.sorted) {
-        return (Strategy::Direct, "a view names bytes twice or out of order");
-    }
+    let alone = |reason| Allowed { reason: Some(reason), ..independent(planning) };
+    let is_long = |bytes| total(planning.requests).piece_bytes >= bytes;
     match switch {
-        Switch::Disable => (independent(planning), "collective buffering is switched off"),
-        _ if too_many_rounds(planning) => {
-            (independent(planning), "the touched range needs too many rounds")
+        Switch::Disable => alone("collective buffering is switched off"),
+        _ if too_many_rounds(planning, Strategy::TwoPhase) => {
+            alone("the touched range needs too many rounds")
         }
-        Switch::Enable => (Strategy::TwoPhase, "collective buffering is switched on"),
-        Switch::Automatic if !interleaved(planning.requests) => {
-            (independent(planning), "the ranks' ranges do not interleave")
+        Switch::Enable => Allowed::only(Strategy::TwoPhase, "collective buffering is switched on"),
+        Switch::Automatic if hints.long_piece_bytes.is_some_and(is_long) => {
+            alone("the pieces are long by a hint")
         }
-        Switch::Automatic if total.piece_bytes >= large_piece_bytes(planning) => {
-            (independent(planning), "the pieces are large")
+        Switch::Automatic => {
+            let mut allowed = independent(planning);
+            allowed.strategies.push(Strategy::TwoPhase);
+            if planning.file.cores.len() > 1 {
+                allowed.strategies.push(Strategy::MultiPhase);
+            }
+            allowed
         }
-        Switch::Automatic if total.len < reach / SPARSE => {
-            (independent(planning), "the request is sparse")
-        }
-        Switch::Automatic => (Strategy::TwoPhase, "the ranks' small pieces interleave"),
     }
 }
 
-/// From which mean size on the pieces of a collective are large.
-fn large_piece_bytes(planning: &Planning<'_>) -> u64 {
-    let file = planning.file;
-    if let Some(bytes) = planning.hints.long_piece_bytes {
-        return bytes;
-    }
-    match planning.direction {
-        Direction::Read if file.in_memory && file.shared_bytes > 0 => LARGE_PIECE_BYTES_IN_MEMORY,
-        Direction::Write if file.shared_bytes > 0 => LARGE_WRITTEN_PIECE_BYTES,
-        _ => LARGE_PIECE_BYTES,
-    }
-}
-
-/// The strategy of a rank that works for itself.
-fn independent(planning: &Planning<'_>) -> Strategy {
-    let total = total(planning.requests);
-    let unsorted = planning.requests.iter().any(|request| !request.sorted);
-    let reach: u64 = planning.requests.iter().map(|one| one.reach.end - one.reach.start).sum();
+/// What `auto` chooses from where a rank works for itself.
+fn independent(planning: &Planning<'_>) -> Allowed {
     let contiguous = planning.requests.iter().all(|one| one.reach.end - one.reach.start == one.len);
-    if unsorted || contiguous || total.piece_bytes >= LARGE_PIECE_BYTES {
-        return Strategy::Direct;
+    let unsorted = planning.requests.iter().any(|request| !request.sorted);
+    if contiguous || unsorted {
+        return Allowed { strategies: vec![Strategy::Direct], reason: None };
     }
-    let pieces = (total.len / total.piece_bytes).max(1);
-    let hole = (reach.saturating_sub(total.len)) / pieces;
-    let limit = planning.hints.sieve_hole_bytes;
-    let (switch, pays) = match planning.direction {
-        Direction::Read => (planning.hints.sieve_read, hole <= limit),
-        // A sieving write moves every byte of the window twice, the piece's own once too often.
-        Direction::Write => {
-            let moved = total.piece_bytes.saturating_add(hole.saturating_mul(2));
-            (planning.hints.sieve_write, moved <= limit.saturating_mul(2))
-        }
+    let switch = match planning.direction {
+        Direction::Read => planning.hints.sieve_read,
+        Direction::Write => planning.hints.sieve_write,
     };
-    match switch {
-        Switch::Disable => Strategy::List,
-        _ if !may_sieve(planning) => Strategy::List,
-        Switch::Enable => Strategy::Sieve,
-        Switch::Automatic if pays => Strategy::Sieve,
-        Switch::Automatic => Strategy::List,
-    }
+    let strategies = match switch {
+        Switch::Disable => vec![Strategy::List],
+        _ if !may_sieve(planning) => vec![Strategy::List],
+        Switch::Enable => vec![Strategy::Sieve],
+        Switch::Automatic => vec![Strategy::List, Strategy::Sieve],
+    };
+    Allowed { strategies, reason: None }
 }
 
 /// Whether read-modify-write is possible and safe.
@@ -142,22 +278,6 @@ pub(super) fn total(requests: &[Summary]) -> Summary {
     Summary { reach: start..end, len, piece_bytes: (len / pieces.max(1)).max(1), sorted }
 }
 
-/// Whether the range of any rank overlaps that of another.
-fn interleaved(requests: &[Summary]) -> bool {
-    let mut reaches: Vec<_> =
-        requests.iter().filter(|one| one.len > 0).map(|one| one.reach.clone()).collect();
-    reaches.sort_by_key(|reach| reach.start);
-    reaches.windows(2).any(|pair| pair[1].start < pair[0].end)
-}
-
-fn too_many_rounds(planning: &Planning<'_>) -> bool {
-    let shuffled = match planning.hints.strategy {
-        Strategy::Gather => two_phase::gather(planning),
-        _ => two_phase::two_phase(planning),
-    };
-    shuffled.rounds() > ROUNDS_MAX
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,14 +298,14 @@ mod tests {
 
     fn chosen(requests: &[Summary], collective: bool, hints: &Hints) -> Strategy {
         let file = FileFacts::of_threads(if collective { requests.len() } else { 4 });
-        choose(&Planning::of(Direction::Write, requests, collective, hints, &file)).0
+        choose(&Planning::of(Direction::Write, requests, collective, hints, &file)).best.strategy
     }
 
     #[test]
-    fn the_rule_for_collectives() {
+    fn collectives_are_shuffled_where_that_pays() {
         let hints = Hints::default();
         assert_eq!(chosen(&cyclic(4, 4, 1000, 0), true, &hints), Strategy::TwoPhase);
-        assert_eq!(chosen(&cyclic(4, 1 << 20, 10, 0), true, &hints), Strategy::Direct);
+        assert_eq!(chosen(&cyclic(4, 1 << 20, 10, 0), true, &hints), Strategy::List);
         assert_eq!(chosen(&cyclic(4, 4096, 1, 0), true, &hints), Strategy::Direct);
         assert_eq!(chosen(&cyclic(4, 4, 100, 1 << 20), true, &hints), Strategy::List);
         let off = Hints { collective_write: Switch::Disable, ..Hints::default() };
@@ -193,18 +313,17 @@ mod tests {
     }
 
     #[test]
-    fn long_pieces_are_read_without_windows_where_no_device_is() {
-        let hints = Hints::default();
-        let chosen = |piece: u64, shared_bytes: u64, in_memory: bool| {
-            let requests = &cyclic(16, piece, 100, 0)[..];
-            let file = &FileFacts { shared_bytes, in_memory, ..FileFacts::of_threads(16) };
-            choose(&Planning::of(Direction::Read, requests, true, &hints, file)).0
-        };
-        assert_eq!(chosen(16383, 1 << 20, true), Strategy::TwoPhase);
-        assert_eq!(chosen(16384, 1 << 20, true), Strategy::List);
-        assert_eq!(chosen(16384, 1 << 20, false), Strategy::TwoPhase);
-        assert_eq!(chosen(16384, 0, true), Strategy::TwoPhase);
-        assert_eq!(chosen(64 << 10, 0, false), Strategy::Direct);
+    fn a_hint_wins_over_the_model() {
+        let requests = &cyclic(16, 4, 1000, 0)[..];
+        let of = |hints: &Hints| chosen(requests, true, hints);
+        assert_eq!(of(&Hints::default()), Strategy::TwoPhase);
+        for strategy in [Strategy::Direct, Strategy::List, Strategy::Gather, Strategy::MultiPhase] {
+            assert_eq!(of(&Hints { strategy, ..Hints::default() }), strategy);
+        }
+        let long = Hints { long_piece_bytes: Some(4), ..Hints::default() };
+        assert_ne!(of(&long), Strategy::TwoPhase);
+        let on = Hints { collective_write: Switch::Enable, ..Hints::default() };
+        assert_eq!(chosen(&cyclic(4, 1 << 20, 10, 0), true, &on), Strategy::TwoPhase);
     }
 
     #[test]
@@ -224,7 +343,7 @@ mod tests {
         let hints = Hints::default();
         let requests = [cyclic(1, 64, 100, 64).remove(0)];
         let chosen = |file: &FileFacts, hints: &Hints| {
-            choose(&Planning::of(Direction::Write, &requests, false, hints, file)).0
+            choose(&Planning::of(Direction::Write, &requests, false, hints, file)).best.strategy
         };
         let unique = FileFacts { unique_open: true, ..FileFacts::of_threads(1) };
         assert_eq!(chosen(&FileFacts::of_threads(1), &hints), Strategy::List);

@@ -3,19 +3,6 @@
 //! They were found by measuring, mostly on nodes of 2 cores with files in memory; the runs are in
 //! `docs/performance.md`. A hint wins over each of those that have one.
 
-/// Pieces of this size reach the speed of contiguous storage accesses by themselves: a call for
-/// each costs less than the copy to a window and the exchange.
-pub(crate) const LARGE_PIECE_BYTES: u64 = 64 << 10;
-/// The same for ranks of one node that write one file: they are in each other's way for longer,
-/// since file systems let one rank write to a file at a time.
-pub(crate) const LARGE_WRITTEN_PIECE_BYTES: u64 = 1 << 20;
-/// The same for ranks of one node that read a file in memory: a call for some pages costs less than
-/// a second copy of them. Devices are left to the few that read long pieces.
-pub(crate) const LARGE_PIECE_BYTES_IN_MEMORY: u64 = 16 << 10;
-/// Where fewer than one byte in this number is asked for, whole windows cost more to move than
-/// their pieces.
-pub(crate) const SPARSE: u64 = 16;
-
 /// More rounds than these are not planned: their number is counted on all ranks.
 pub(crate) const ROUNDS_MAX: u64 = 1 << 20;
 /// A window in shared memory. Longer ones leave the caches of the cores before they are stored;

@@ -7,7 +7,8 @@
 //! | file | concept |
 //! | --- | --- |
 //! | `constants` | the numbers that plans depend on |
-//! | `choose` | which strategy serves a request; the rule of `auto` |
+//! | `choose` | which strategy serves a request; the choice of `auto` |
+//! | `cost` | what a plan is predicted to cost |
 //! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
 //! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
 //! | `phased` | `multi-phase` and `inspector-executor`: store-and-forward between partners |
@@ -18,17 +19,24 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::hints::{Hints, Strategy, Switch};
+use crate::model::profile::Profile;
 
 pub(crate) mod butterfly;
-mod choose;
+pub(crate) mod choose;
 mod constants;
+pub(crate) mod cost;
 pub(crate) mod independent;
 pub(crate) mod inspector;
 mod phased;
 pub(crate) mod two_phase;
 
+use choose::{Candidate, Choice};
+pub(crate) use cost::{Correction, Cost};
+pub use cost::{Part, Term};
 pub(crate) use independent::Independent;
 pub(crate) use phased::Phases;
 pub(crate) use two_phase::{Shuffled, may_serve};
@@ -54,7 +62,7 @@ pub(crate) struct Summary {
 }
 
 /// What the planner must know of an open file; the same on every rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FileFacts {
     /// Node of every rank.
     pub(crate) nodes: Vec<u32>,
@@ -75,6 +83,8 @@ pub(crate) struct FileFacts {
     pub(crate) readable: bool,
     /// Whether the program promises that nobody else has the file open.
     pub(crate) unique_open: bool,
+    /// What storage, copies and messages cost.
+    pub(crate) profile: Arc<Profile>,
 }
 
 impl FileFacts {
@@ -91,7 +101,7 @@ impl FileFacts {
 #[cfg(test)]
 impl FileFacts {
     /// Those of a file of ranks that are threads, as tests change them.
-    fn of_threads(ranks: usize) -> FileFacts {
+    pub(crate) fn of_threads(ranks: usize) -> FileFacts {
         FileFacts {
             nodes: vec![0; ranks],
             shared_bytes: 16 << 20,
@@ -103,6 +113,7 @@ impl FileFacts {
             range_locks: true,
             readable: true,
             unique_open: false,
+            profile: Arc::new(Profile::built_in("tmpfs").unwrap()),
         }
     }
 }
@@ -124,6 +135,8 @@ pub(crate) struct Planning<'a> {
     pub(crate) overlaps: bool,
     pub(crate) hints: &'a Hints,
     pub(crate) file: &'a FileFacts,
+    /// How times that were measured compare with predicted ones.
+    pub(crate) correction: Correction,
 }
 
 #[cfg(test)]
@@ -146,16 +159,26 @@ impl<'a> Planning<'a> {
             overlaps: false,
             hints,
             file,
+            correction: Correction::default(),
         }
     }
 }
 
+/// A plan is given up for one that takes less than this part of its time.
+const CLEARLY_FASTER: f64 = 0.75;
+
 /// How a request is carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) strategy: Strategy,
     /// Why this strategy.
     pub(crate) reason: &'static str,
+    /// What it is predicted to cost, without correction.
+    pub(crate) base: Cost,
+    /// The same of the other ways that were considered.
+    pub(crate) others: Vec<Cost>,
+    /// How measured times compared with predicted ones when the plan was made.
+    pub(crate) correction: Correction,
     pub(crate) steps: Steps,
 }
 
@@ -200,15 +223,32 @@ pub(crate) fn plain_writes_lock(hints: &Hints, file: &FileFacts) -> bool {
 impl Plan {
     /// The plan for a request.
     pub(crate) fn new(planning: &Planning<'_>) -> Plan {
-        let (strategy, reason) = choose::choose(planning);
-        let steps = match strategy {
-            Strategy::TwoPhase => Steps::Shuffled(two_phase::two_phase(planning)),
-            Strategy::Gather => Steps::Shuffled(two_phase::gather(planning)),
-            Strategy::MultiPhase => Steps::Shuffled(phased::multi_phase(planning)),
-            Strategy::InspectorExecutor => Steps::Shuffled(phased::inspector_executor(planning)),
-            other => Steps::Independent(independent::steps(other, planning)),
-        };
-        Plan { strategy, reason, steps }
+        let Choice { best, others, reason } = choose::choose(planning);
+        let Candidate { strategy, steps, base } = best;
+        let correction = planning.correction;
+        Plan { strategy, reason, base, others, correction, steps }
+    }
+
+    /// The plan of one candidate, as if there were no other.
+    pub(crate) fn of(candidate: &Candidate) -> Plan {
+        let Candidate { strategy, steps, base } = candidate.clone();
+        let (others, correction) = (Vec::new(), Correction::default());
+        Plan { strategy, reason: "", base, others, correction, steps }
+    }
+
+    /// The predicted time.
+    pub(crate) fn predicted_us(&self) -> f64 {
+        self.base.corrected_us(self.correction)
+    }
+
+    pub(crate) fn predicted(&self) -> Duration {
+        Duration::try_from_secs_f64(self.predicted_us() / 1e6).unwrap_or_default()
+    }
+
+    /// Whether another way is predicted to be clearly faster, by what was learned since.
+    pub(crate) fn is_beaten(&self, correction: Correction) -> bool {
+        let limit_us = self.base.corrected_us(correction) * CLEARLY_FASTER;
+        self.others.iter().any(|other| other.corrected_us(correction) < limit_us)
     }
 
     /// Where windows are, how bytes get there and who serves them, in words; nothing without them.
@@ -250,6 +290,7 @@ fn rank_of(index: usize) -> u32 {
 impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "strategy   {} ({})", self.strategy, self.reason)?;
+        writeln!(formatter, "predicted  {:.3} ms", self.predicted_us() / 1e3)?;
         writeln!(formatter, "rounds     {}", self.rounds())?;
         match &self.steps {
             Steps::Independent(steps) => write!(formatter, "{steps}"),

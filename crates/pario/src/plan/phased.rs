@@ -82,6 +82,12 @@ pub(super) fn inspector_executor(planning: &Planning<'_>) -> Shuffled {
     shuffled(planning, None)
 }
 
+/// Phases that make sense for the ranks of a file.
+pub(super) fn phases_of(planning: &Planning<'_>) -> u32 {
+    let ranks = u32::try_from(planning.file.nodes.len()).unwrap_or(u32::MAX);
+    Phases::new(ranks, None).count
+}
+
 /// Multiple-phase collective I/O (paper 000), with as many phases as a hint says.
 pub(super) fn multi_phase(planning: &Planning<'_>) -> Shuffled {
     shuffled(planning, planning.hints.phases)

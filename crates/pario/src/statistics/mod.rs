@@ -74,6 +74,8 @@ pub struct CallStatistics {
     pub exchange: Duration,
     /// Time in storage calls.
     pub storage: Duration,
+    /// Time that the cost model predicted for all of it; nothing for a call without a plan.
+    pub predicted: Duration,
     /// Time in each phase of a multi-phase exchange, a part of the time in the shuffle.
     pub phases: Vec<Duration>,
     /// Time in which windows were filled or emptied, a part of the time in the shuffle.
@@ -181,12 +183,18 @@ impl CallStatistics {
         ]
     }
 
-    fn times(&self) -> [Duration; 4] {
-        [self.synchronisation, self.planning, self.exchange, self.storage]
+    fn times(&self) -> [Duration; 5] {
+        [self.synchronisation, self.planning, self.exchange, self.storage, self.predicted]
     }
 
-    fn times_mut(&mut self) -> [&mut Duration; 4] {
-        [&mut self.synchronisation, &mut self.planning, &mut self.exchange, &mut self.storage]
+    fn times_mut(&mut self) -> [&mut Duration; 5] {
+        [
+            &mut self.synchronisation,
+            &mut self.planning,
+            &mut self.exchange,
+            &mut self.storage,
+            &mut self.predicted,
+        ]
     }
 
     fn add_counts(&mut self, other: &CallStatistics) {
@@ -224,6 +232,9 @@ impl CallStatistics {
             ms(self.exchange),
             ms(self.storage)
         )?;
+        if !self.predicted.is_zero() {
+            writeln!(formatter, "predicted   {:.3} ms in all", ms(self.predicted))?;
+        }
         if self.phases.is_empty() {
             return Ok(());
         }

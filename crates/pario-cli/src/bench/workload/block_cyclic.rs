@@ -87,6 +87,13 @@ impl Workload for BlockCyclic {
         format!("{elements} elements of {ELEMENT_BYTES} bytes dealt out in blocks")
     }
 
+    fn rank_bytes(&self, rank: u32) -> u64 {
+        let (whole, rest) =
+            (self.file_bytes / self.turn_bytes(), self.file_bytes % self.turn_bytes());
+        let first = u64::from(rank) * self.block_bytes;
+        whole * self.block_bytes + rest.saturating_sub(first).min(self.block_bytes)
+    }
+
     fn block_bytes(&self) -> u64 {
         self.block_bytes
     }

@@ -75,6 +75,11 @@ pub(crate) trait Workload: Send + Sync {
     /// How it is shaped, in a few words for the header.
     fn shape(&self) -> String;
 
+    /// Bytes of a rank.
+    fn rank_bytes(&self, rank: u32) -> u64 {
+        self.runs(rank).map(|run| run.end - run.start).sum()
+    }
+
     /// Bytes that a rank has in one piece, at most.
     fn block_bytes(&self) -> u64;
 

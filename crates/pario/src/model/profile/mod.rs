@@ -14,6 +14,7 @@
 
 mod check;
 mod curve;
+mod found;
 mod places;
 
 use std::collections::BTreeMap;
@@ -23,11 +24,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::presets::Link;
+use super::presets::{Device, Link};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::real;
 
 pub use curve::{Concurrency, Curve};
+pub use found::host;
+pub(crate) use found::{Found, find};
 pub use places::Places;
 
 /// The version of the format that is written and read.
@@ -214,6 +217,16 @@ const BUILT_IN: [(&str, &str); 5] = [
     ("lustre", include_str!("built_in/lustre.toml")),
 ];
 
+impl Default for Profile {
+    /// The built-in profile for files in memory.
+    fn default() -> Profile {
+        match Profile::built_in("tmpfs") {
+            Some(profile) => profile,
+            None => unreachable!("the built-in profiles are tested"),
+        }
+    }
+}
+
 impl Profile {
     /// A built-in profile: `tmpfs`, `ssd`, `hdd`, `nfs` or `lustre`.
     pub fn built_in(name: &str) -> Option<Profile> {
@@ -221,6 +234,44 @@ impl Profile {
         let profile = Profile::parse(text);
         debug_assert!(profile.is_ok(), "built-in profile {name}: {profile:?}");
         profile.ok()
+    }
+
+    /// The same machine with another network.
+    #[must_use]
+    pub fn with_network(mut self, network: Link) -> Profile {
+        self.messages.network = network;
+        self.defaults.insert("messages.network".to_owned(), "described, not measured".to_owned());
+        self
+    }
+
+    /// The same machine with storage on a device by itself, without a cache: every access has its
+    /// latency, and one that does not continue the last one has to position. All ranks together
+    /// have the bandwidth of the device.
+    #[must_use]
+    pub fn with_device(mut self, name: &str, device: Device) -> Profile {
+        const LENGTHS: [u64; 6] = [4, 512, 4096, 65536, 1 << 20, 16 << 20];
+        let accesses = |bytes_per_s: f64| {
+            let us = |bytes: u64, before_us: f64| before_us + real(bytes) / bytes_per_s * 1e6;
+            let curve = |before_us: f64| {
+                Curve::from_times_us(LENGTHS.map(|bytes| (bytes, us(bytes, before_us))))
+            };
+            let positioned_us = device.positioning_us + device.latency_us;
+            Accesses {
+                call_us: device.latency_us,
+                sequential: curve(device.latency_us),
+                scattered: curve(positioned_us),
+                new_file: None,
+                direct: Some(curve(positioned_us)),
+                concurrent: Concurrency { ranks: vec![1], bytes_per_s: vec![bytes_per_s] },
+            }
+        };
+        self.storage = Storage {
+            read: accesses(device.read_bytes_per_s),
+            write: accesses(device.write_bytes_per_s),
+        };
+        self.machine.file_system = name.to_owned();
+        self.defaults.insert("storage".to_owned(), "described, not measured".to_owned());
+        self
     }
 
     /// The names of the built-in profiles.

@@ -1,0 +1,75 @@
+//! The machine that is described: a profile, and what replaces parts of it.
+
+use std::path::Path;
+
+use pario::model::presets::{Device, Link};
+use pario::model::profile::{Machine, Places, Profile, host};
+use pario::storage::{Driver, OpenMode, Posix};
+
+use crate::failure::Failure;
+
+/// A profile and where it comes from.
+pub(super) struct Described {
+    pub(super) profile: Profile,
+    pub(super) origin: String,
+}
+
+/// The profile of a name or a file; without one, that of the file system of a directory.
+///
+/// # Errors
+/// `Usage` if there is no such profile or it makes no sense.
+pub(super) fn profile(named: Option<&str>, directory: Option<&Path>) -> Result<Described, Failure> {
+    if let Some(name) = named {
+        if let Some(profile) = Profile::built_in(name) {
+            return Ok(Described { profile, origin: format!("{name}, built in") });
+        }
+        let names: Vec<&str> = Profile::built_in_names().collect();
+        let loaded = Profile::load(Path::new(name)).map_err(|error| {
+            Failure::Usage(format!("--profile: {error}; or use {}", names.join(", ")))
+        })?;
+        return Ok(Described { profile: loaded, origin: name.to_owned() });
+    }
+    let file_system = directory.map_or("tmpfs", file_system);
+    let machine = Machine {
+        host: host(),
+        transport: "threads".to_owned(),
+        file_system: file_system.to_owned(),
+        cores: 1,
+    };
+    let stored = Places::of_process().path(&machine).filter(|path| path.exists());
+    if let Some(path) = stored {
+        let profile =
+            Profile::load(&path).map_err(|error| Failure::Usage(format!("profile: {error}")))?;
+        return Ok(Described { profile, origin: path.display().to_string() });
+    }
+    let name = Profile::built_in_name(file_system, false);
+    let origin = format!("{name}, built in; `pario calibrate` measures this machine");
+    Ok(Described { profile: Profile::built_in(name).unwrap_or_default(), origin })
+}
+
+/// The file system of a directory, as pario's driver knows it.
+fn file_system(directory: &Path) -> &'static str {
+    let mode = OpenMode { read: true, ..OpenMode::default() };
+    let opened = Posix.open(directory, mode).ok();
+    opened.and_then(|file| file.capabilities().file_system).map_or("other", |known| known.name)
+}
+
+/// Reads a link: the name of a preset, or LATENCY_US:MB_PER_S.
+pub(super) fn parse_link(text: &str) -> Result<Link, String> {
+    if let Some(link) = Link::named(text) {
+        return Ok(link);
+    }
+    let number = |text: &str| text.parse::<f64>().ok().filter(|number| *number > 0.0);
+    let pair = text.split_once(':').and_then(|(latency, bandwidth)| {
+        Some(Link { latency_us: number(latency)?, bytes_per_s: number(bandwidth)? * 1e6 })
+    });
+    let names: Vec<&str> = Link::PRESETS.iter().map(|(name, _)| *name).collect();
+    pair.ok_or_else(|| format!("use {} or LATENCY_US:MB_PER_S, as 2:12000", names.join(", ")))
+}
+
+/// Reads the name of a device.
+pub(super) fn parse_device(text: &str) -> Result<(String, Device), String> {
+    let names: Vec<&str> = Device::PRESETS.iter().map(|(name, _)| *name).collect();
+    let device = Device::named(text).ok_or_else(|| format!("use {}", names.join(", ")))?;
+    Ok((text.to_owned(), device))
+}

@@ -1,0 +1,292 @@
+//! Why a call is served as it is: every way to serve it, with its predicted time.
+//!
+//! [`explain`] plans a request that is only described, for any number of ranks and nodes, exactly
+//! as a call plans one; nothing is opened, sent or stored. `pario explain` prints its answer.
+//!
+//! ```
+//! use pario::explain::{Question, Request, explain};
+//! use pario::model::Direction;
+//! use pario::model::profile::Profile;
+//!
+//! // Four ranks write 64-byte blocks in turn to a disk.
+//! let block = |rank: u64| Request {
+//!     start: rank * 64, end: (1 << 20) - (3 - rank) * 64, bytes: 1 << 18, piece_bytes: 64,
+//! };
+//! let profile = Profile::built_in("hdd").expect("there is one for disks");
+//! let question = Question::new(Direction::Write, (0..4).map(block).collect(), profile);
+//! let answer = explain(&question)?;
+//! assert_eq!(answer.chosen().strategy, pario::Strategy::TwoPhase);
+//! # Ok::<(), pario::Error>(())
+//! ```
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorClass, Result};
+use crate::exchange::{SLOTS_MAX, WINDOWS_MAX};
+use crate::hints::{Environment, HintSet, Hints, Strategy};
+use crate::model;
+use crate::model::profile::Profile;
+use crate::number::{narrow, wide};
+use crate::plan::choose::{self, Candidate};
+use crate::plan::{Correction, Direction, FileFacts, Plan, Planning, Steps, Summary};
+use crate::request;
+use crate::view::{CompiledView, View};
+
+pub use crate::plan::{Part as TimePart, Term as Share};
+
+/// What one rank asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Offset of its first byte in the file.
+    pub start: u64,
+    /// Offset after its last byte.
+    pub end: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Mean length of its contiguous pieces.
+    pub piece_bytes: u64,
+}
+
+impl Request {
+    /// What a rank asks for that moves the first bytes of a view.
+    ///
+    /// # Errors
+    /// `Type` or `Arg` if there is no such view, or if it does not have that number of bytes.
+    pub fn of_view(view: &View, bytes: u64) -> Result<Request> {
+        let access = request::access(&CompiledView::new(view, false)?, 0, bytes)?;
+        let Range { start, end } = access.reach();
+        Ok(Request { start, end, bytes, piece_bytes: access.piece_bytes() })
+    }
+}
+
+/// A call that is described, and the machine.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Question {
+    /// Which way the bytes go.
+    pub direction: model::Direction,
+    /// What each rank asks for; the ranks of a node follow each other.
+    pub requests: Vec<Request>,
+    /// Whether all ranks make the call together.
+    pub collective: bool,
+    /// Whether every rank can be sent the pieces of all others: regular accesses, not long lists.
+    pub regular: bool,
+    /// Nodes on which the ranks run.
+    pub nodes: u32,
+    /// Cores of each node.
+    pub cores: u32,
+    /// Bytes of memory that ranks of one node share for windows; none if they cannot.
+    pub shared_bytes: u64,
+    /// Multiples of this are where storage accesses best begin and end.
+    pub block_bytes: u64,
+    /// What storage, copies and messages cost.
+    pub profile: Profile,
+    /// The hints of the program.
+    pub hints: HintSet,
+}
+
+/// Shared memory of a node, as transports offer it.
+const SHARED_BYTES: u64 = 16 << 20;
+
+impl Question {
+    /// A collective call with regular accesses on one node with a core for each rank.
+    pub fn new(direction: model::Direction, requests: Vec<Request>, profile: Profile) -> Question {
+        let cores = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
+        Question {
+            direction,
+            requests,
+            collective: true,
+            regular: true,
+            nodes: 1,
+            cores,
+            shared_bytes: SHARED_BYTES,
+            block_bytes: 4096,
+            profile,
+            hints: HintSet::new(),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let wrong = |text: String| Err(Error::new(ErrorClass::Arg, format!("explain: {text}")));
+        if self.requests.is_empty() || self.nodes == 0 || self.cores == 0 {
+            return wrong("there are no ranks, nodes or cores".to_owned());
+        }
+        if wide(self.requests.len()) < u64::from(self.nodes) {
+            return wrong(format!("{} nodes for {} ranks", self.nodes, self.requests.len()));
+        }
+        let fits = |one: &Request| {
+            one.start <= one.end && one.bytes <= one.end - one.start && one.end <= 1 << 62
+        };
+        match self.requests.iter().position(|one| !fits(one)) {
+            Some(rank) => wrong(format!("the request of rank {rank} does not fit into its range")),
+            None => self.profile.check(),
+        }
+    }
+
+    fn facts(&self) -> FileFacts {
+        let per_node = self.requests.len().div_ceil(narrow(u64::from(self.nodes))).max(1);
+        let node = |rank: usize| u32::try_from(rank / per_node).unwrap_or(u32::MAX);
+        let nodes: Vec<u32> = (0..self.requests.len()).map(node).collect();
+        let count = nodes.last().map_or(1, |last| last + 1);
+        let name = self.profile.machine.file_system.as_str();
+        FileFacts {
+            nodes,
+            shared_bytes: if count == 1 { self.shared_bytes } else { 0 },
+            slots_max: wide(SLOTS_MAX),
+            windows_max: WINDOWS_MAX,
+            cores: vec![self.cores; narrow(u64::from(count))],
+            block_bytes: self.block_bytes.max(1),
+            in_memory: matches!(name, "tmpfs" | "ramfs" | "memory"),
+            range_locks: true,
+            readable: true,
+            unique_open: false,
+            profile: Arc::new(self.profile.clone()),
+        }
+    }
+}
+
+/// One way to serve a call.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Way {
+    /// The strategy.
+    pub strategy: Strategy,
+    /// Ranks that touch storage for others.
+    pub aggregators: u64,
+    /// Phases of the exchange, where it has some.
+    pub phases: Option<u32>,
+    /// Rounds.
+    pub rounds: u64,
+    /// Bytes of a window; none without windows.
+    pub window_bytes: u64,
+    /// Where windows are, how bytes get there, and who serves them.
+    pub windows: &'static str,
+    /// Where the predicted time goes.
+    pub times: Vec<Share>,
+}
+
+impl Way {
+    fn new(candidate: &Candidate, ranks: u32) -> Way {
+        let plan = Plan::of(candidate);
+        let (phases, window_bytes) = match &candidate.steps {
+            Steps::Independent(_) => (None, 0),
+            Steps::Shuffled(shuffled) => {
+                (shuffled.phases().map(|phases| phases.count), shuffled.window_bytes())
+            }
+        };
+        Way {
+            strategy: candidate.strategy,
+            aggregators: wide(plan.aggregators(ranks)),
+            phases,
+            rounds: plan.rounds(),
+            window_bytes,
+            windows: plan.windows(),
+            times: candidate.base.terms.clone(),
+        }
+    }
+
+    /// The predicted time.
+    pub fn total_us(&self) -> f64 {
+        self.times.iter().map(|share| share.us).sum()
+    }
+
+    /// The predicted time of one part.
+    pub fn part_us(&self, part: TimePart) -> f64 {
+        self.times.iter().filter(|share| share.part == part).map(|share| share.us).sum()
+    }
+}
+
+/// All ways to serve a call, and the one that is taken.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The ways, whether or not hints allow them.
+    pub ways: Vec<Way>,
+    /// The place of the one that is taken.
+    pub chosen: usize,
+    /// Why that one.
+    pub reason: &'static str,
+    /// The plan in words.
+    pub plan: String,
+}
+
+impl Answer {
+    /// The way that is taken.
+    pub fn chosen(&self) -> &Way {
+        &self.ways[self.chosen]
+    }
+
+    /// The best way of each strategy, the fastest first.
+    pub fn best_of_each(&self) -> Vec<&Way> {
+        let mut best: Vec<&Way> = Vec::new();
+        for way in &self.ways {
+            match best.iter_mut().find(|known| known.strategy == way.strategy) {
+                Some(known) if way.total_us() < known.total_us() => *known = way,
+                Some(_) => {}
+                None => best.push(way),
+            }
+        }
+        best.sort_by(|one, other| one.total_us().total_cmp(&other.total_us()));
+        best
+    }
+}
+
+/// Plans a call that is described, in every way.
+///
+/// # Errors
+/// `Arg` or `InfoValue` if the description makes no sense.
+pub fn explain(question: &Question) -> Result<Answer> {
+    question.check()?;
+    let facts = question.facts();
+    let (hints, _) = question.hints.resolve(Path::new(""), &Environment::default());
+    let requests: Vec<Summary> = question.requests.iter().map(summary).collect();
+    let planning = planning(question, &facts, &hints, &requests);
+    let ranks = u32::try_from(requests.len()).unwrap_or(u32::MAX);
+    let mut candidates = choose::all_candidates(&planning);
+    let plan = Plan::new(&planning);
+    let is_plan = |one: &Candidate| one.strategy == plan.strategy && one.steps == plan.steps;
+    let chosen = match candidates.iter().position(is_plan) {
+        Some(place) => place,
+        None => {
+            let (strategy, steps) = (plan.strategy, plan.steps.clone());
+            candidates.push(Candidate { strategy, steps, base: plan.base.clone() });
+            candidates.len() - 1
+        }
+    };
+    let ways = candidates.iter().map(|candidate| Way::new(candidate, ranks)).collect();
+    Ok(Answer { ways, chosen, reason: plan.reason, plan: plan.to_string() })
+}
+
+fn summary(request: &Request) -> Summary {
+    Summary {
+        reach: request.start..request.end,
+        len: request.bytes,
+        piece_bytes: request.piece_bytes.max(1),
+        sorted: true,
+    }
+}
+
+fn planning<'a>(
+    question: &Question,
+    file: &'a FileFacts,
+    hints: &'a Hints,
+    requests: &'a [Summary],
+) -> Planning<'a> {
+    Planning {
+        direction: match question.direction {
+            model::Direction::Read => Direction::Read,
+            model::Direction::Write => Direction::Write,
+        },
+        requests,
+        collective: question.collective,
+        atomic: false,
+        undisturbed: question.collective,
+        all_known: question.regular,
+        overlaps: false,
+        hints,
+        file,
+        correction: Correction::default(),
+    }
+}

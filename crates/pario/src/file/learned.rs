@@ -1,0 +1,194 @@
+//! What calls on a file teach: how measured times compare with predicted ones.
+//!
+//! After a blocking collective each rank knows how long it was in the exchange and in storage. It
+//! announces that with its next collective. Rank 0 learns from the mean of all ranks, and announces
+//! with the call after that what it has learned: all ranks correct their predictions by that, so
+//! that their plans are equal whatever order their calls end in. A plan is given up only if
+//! another way is then predicted to be clearly faster, and only a few times for each file: a
+//! choice that changes with every call helps nobody.
+
+use crate::exchange::inspect::Lesson;
+use crate::number::real;
+use crate::plan::{Correction, Cost, Direction, Part};
+
+/// Shorter times say nothing.
+const TIME_MIN_US: f64 = 50.0;
+/// How far one call moves a correction to what it measured.
+const WEIGHT: f64 = 0.5;
+/// No correction is beyond this, or below its inverse.
+const CORRECTION_MAX: f64 = 100.0;
+/// From this correction on, the profile is wrong.
+const WRONG: f64 = 4.0;
+/// Calls before that is said.
+const CALLS_MIN: u32 = 3;
+/// How often a file gets another plan for an equal request.
+const SWITCHES_MAX: u32 = 4;
+
+/// What was learned from the calls of a file.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Learned {
+    read: Known,
+    write: Known,
+    switches: u32,
+    last: Option<Call>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    correction: Correction,
+    calls: u32,
+    is_reported: bool,
+}
+
+/// The last blocking collective.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    direction: Direction,
+    /// Predicted without correction.
+    exchange_us: f64,
+    storage_us: f64,
+    lesson: Lesson,
+}
+
+impl Learned {
+    fn of(&mut self, direction: Direction) -> &mut Known {
+        match direction {
+            Direction::Read => &mut self.read,
+            Direction::Write => &mut self.write,
+        }
+    }
+
+    fn correction(&self, direction: Direction) -> Correction {
+        match direction {
+            Direction::Read => self.read.correction,
+            Direction::Write => self.write.correction,
+        }
+    }
+
+    /// A blocking collective has ended on this rank.
+    pub(super) fn remember(&mut self, direction: Direction, predicted: &Cost, lesson: Lesson) {
+        let (exchange_us, storage_us) = (predicted.of(Part::Exchange), predicted.of(Part::Storage));
+        self.last = Some(Call { direction, exchange_us, storage_us, lesson });
+    }
+
+    /// What this rank announces with its next collective.
+    pub(super) fn lesson(&self, direction: Direction) -> Lesson {
+        let lesson = self.last.map_or_else(Lesson::default, |call| call.lesson);
+        let (correction, may_switch) = (self.correction(direction), self.switches < SWITCHES_MAX);
+        Lesson { correction, may_switch, ..lesson }
+    }
+
+    /// What the ranks have announced. Rank 0 learns nothing unless all speak of one call; the
+    /// others take over what it has learned.
+    pub(super) fn learn(&mut self, direction: Direction, lessons: &[Lesson], is_first: bool) {
+        if !is_first {
+            self.of(direction).correction = lessons[0].correction;
+            return;
+        }
+        let Some(call) = self.last.take() else { return };
+        if lessons.iter().any(|lesson| lesson.call != call.lesson.call) {
+            return;
+        }
+        let count = real(crate::number::wide(lessons.len().max(1)));
+        let mean_us = |time: fn(&Lesson) -> u64| {
+            lessons.iter().map(|lesson| real(time(lesson))).sum::<f64>() / count / 1e3
+        };
+        let known = self.of(call.direction);
+        known.calls = known.calls.saturating_add(1);
+        let Correction { exchange, storage } = &mut known.correction;
+        correct(exchange, call.exchange_us, mean_us(|lesson| lesson.exchange_ns));
+        correct(storage, call.storage_us, mean_us(|lesson| lesson.storage_ns));
+    }
+
+    /// A plan is given up.
+    pub(super) fn switch(&mut self) {
+        self.switches += 1;
+    }
+
+    /// What is wrong with the profile for this direction, once.
+    pub(super) fn report(&mut self, direction: Direction) -> Option<String> {
+        let known = self.of(direction);
+        if known.is_reported || known.calls < CALLS_MIN {
+            return None;
+        }
+        let Correction { exchange, storage } = known.correction;
+        let of = |name: &str, factor: f64| {
+            let is_wrong = !(1.0 / WRONG..=WRONG).contains(&factor);
+            is_wrong.then(|| format!("{name} takes {factor:.2} times as long"))
+        };
+        let wrong: Vec<String> =
+            [of("storage", storage), of("the exchange", exchange)].into_iter().flatten().collect();
+        known.is_reported = !wrong.is_empty();
+        let name = match direction {
+            Direction::Read => "reads",
+            Direction::Write => "writes",
+        };
+        let text = wrong.join(", ");
+        known.is_reported.then(|| {
+            format!(
+                "{name}: {text} as the profile of this machine says; predictions are corrected, \
+                 `pario calibrate` measures a new one"
+            )
+        })
+    }
+}
+
+fn correct(factor: &mut f64, predicted_us: f64, measured_us: f64) {
+    if predicted_us < TIME_MIN_US || measured_us < TIME_MIN_US {
+        return;
+    }
+    let measured = (measured_us / predicted_us).clamp(1.0 / CORRECTION_MAX, CORRECTION_MAX);
+    *factor += (measured - *factor) * WEIGHT;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Term;
+
+    fn cost(exchange: f64, storage: f64) -> Cost {
+        let term = |part, us| Term { part, name: "a", us };
+        Cost { terms: vec![term(Part::Exchange, exchange), term(Part::Storage, storage)] }
+    }
+
+    fn lesson(call: u64, exchange_us: u64, storage_us: u64) -> Lesson {
+        let (exchange_ns, storage_ns) = (exchange_us * 1000, storage_us * 1000);
+        Lesson { call, exchange_ns, storage_ns, ..Lesson::default() }
+    }
+
+    fn call(learned: &mut Learned, number: u64, times: &[(u64, u64)]) {
+        let lessons: Vec<Lesson> =
+            times.iter().map(|&(exchange, storage)| lesson(number, exchange, storage)).collect();
+        learned.remember(Direction::Write, &cost(1000.0, 1000.0), lessons[0]);
+        learned.learn(Direction::Write, &lessons, true);
+    }
+
+    #[test]
+    fn corrections_follow_the_mean_of_all_ranks() {
+        let mut learned = Learned::default();
+        for number in 1..=8 {
+            call(&mut learned, number, &[(1000, 5000), (1000, 15000)]);
+        }
+        let Correction { exchange, storage } = learned.correction(Direction::Write);
+        assert!((exchange - 1.0).abs() < 1e-9 && (storage - 10.0).abs() < 0.1, "{storage}");
+        assert_eq!(learned.correction(Direction::Read), Correction::default());
+        let report = learned.report(Direction::Write).unwrap();
+        assert!(report.contains("storage takes 9.9"), "{report}");
+        assert!(!report.contains("exchange") && learned.report(Direction::Write).is_none());
+    }
+
+    #[test]
+    fn nothing_is_learned_from_different_calls_and_short_times() {
+        let mut learned = Learned::default();
+        learned.remember(Direction::Write, &cost(1000.0, 1000.0), lesson(3, 9000, 9000));
+        let learn = |learned: &mut Learned, lessons: &[Lesson]| {
+            learned.learn(Direction::Write, lessons, true);
+        };
+        learn(&mut learned, &[lesson(3, 9000, 9000), lesson(2, 9000, 9000)]);
+        learned.remember(Direction::Write, &cost(10.0, 10.0), lesson(4, 9000, 9000));
+        learn(&mut learned, &[lesson(4, 9000, 9000)]);
+        learn(&mut learned, &[lesson(4, 9000, 9000)]);
+        assert_eq!(learned.correction(Direction::Write), Correction::default());
+        assert!(learned.report(Direction::Write).is_none());
+    }
+}

@@ -1,0 +1,440 @@
+//! What a plan costs: the predicted time of a call, from the profile of the machine.
+//!
+//! A prediction has the same parts as the statistics of a call: planning, synchronisation, exchange
+//! and storage, each the elapsed time of a rank. Ranks of a node share its cores, so that work of
+//! the processors is added up over the ranks of the busiest node and divided by the cores that it
+//! has for them. Storage that makes ranks wait is not: there, all of them wait at once.
+//!
+//! Every rank computes the same numbers: only additions, multiplications, divisions and
+//! comparisons, in one order.
+//!
+//! Cost: some interpolations in the tables of the profile, and a pass over the requests.
+
+use super::choose::total;
+use super::independent::{Independent, LockRule};
+use super::two_phase::{Holes, Placement, Route, SharedWindows, Shuffled};
+use super::{Direction, Phases, Planning, Steps, Summary, rank_of};
+use crate::model::profile::{Access, Pattern, Profile};
+use crate::model::{self};
+use crate::number::{real, wide};
+
+/// A storage call that takes longer waits for a device or a server; a shorter one computes.
+const WAITING_CALL_US: f64 = 20.0;
+/// Storage calls that are on their way at once where many are handed over together.
+const CALLS_AT_ONCE: f64 = 32.0;
+/// System calls that a range lock takes.
+const CALLS_OF_A_LOCK: f64 = 2.0;
+
+/// A part of the time of a call, as the statistics have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Until the plan is known.
+    Planning,
+    /// Until all ranks are there.
+    Synchronisation,
+    /// Copies, messages, and waiting for others.
+    Exchange,
+    /// Calls of storage.
+    Storage,
+}
+
+/// One reason why a call takes time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Term {
+    /// The part of the time that it belongs to.
+    pub part: Part,
+    /// What takes the time.
+    pub name: &'static str,
+    /// Predicted microseconds.
+    pub us: f64,
+}
+
+/// How measured times compare with predicted ones, learned from earlier calls on a file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Correction {
+    pub(crate) exchange: f64,
+    pub(crate) storage: f64,
+}
+
+impl Correction {
+    pub(crate) fn of(&self, part: Part) -> f64 {
+        match part {
+            Part::Exchange => self.exchange,
+            Part::Storage => self.storage,
+            Part::Planning | Part::Synchronisation => 1.0,
+        }
+    }
+}
+
+impl Default for Correction {
+    fn default() -> Correction {
+        Correction { exchange: 1.0, storage: 1.0 }
+    }
+}
+
+/// The predicted time of a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Cost {
+    pub(crate) terms: Vec<Term>,
+}
+
+impl Cost {
+    fn add(&mut self, part: Part, name: &'static str, us: f64) {
+        if us > 0.0 {
+            self.terms.push(Term { part, name, us });
+        }
+    }
+
+    /// The time of one part.
+    pub(crate) fn of(&self, part: Part) -> f64 {
+        self.terms.iter().filter(|term| term.part == part).map(|term| term.us).sum()
+    }
+
+    /// The time of all parts, corrected.
+    pub(crate) fn corrected_us(&self, correction: Correction) -> f64 {
+        self.terms.iter().map(|term| term.us * correction.of(term.part)).sum()
+    }
+}
+
+/// The predicted time of a plan, without correction.
+pub(super) fn cost(planning: &Planning<'_>, steps: &Steps) -> Cost {
+    let scene = Scene::new(planning);
+    let mut cost = Cost::default();
+    if planning.collective {
+        scene.together(&mut cost);
+    }
+    match steps {
+        Steps::Independent(steps) => scene.independent(steps, &mut cost),
+        Steps::Shuffled(shuffled) => scene.shuffled(shuffled, &mut cost),
+    }
+    cost
+}
+
+/// What all predictions for a request have in common.
+struct Scene<'a> {
+    planning: &'a Planning<'a>,
+    profile: &'a Profile,
+    total: Summary,
+    ranks: u32,
+    nodes: u32,
+    /// Ranks of the busiest node, and its cores.
+    node_ranks: u32,
+    cores: u32,
+}
+
+/// Storage calls of one length.
+#[derive(Clone, Copy)]
+struct Calls {
+    direction: Direction,
+    /// On the busiest node.
+    count: f64,
+    bytes: u64,
+    pattern: Pattern,
+    /// Ranks of that node that make them.
+    servers: u32,
+    /// Whether many are handed over together.
+    batched: bool,
+}
+
+impl<'a> Scene<'a> {
+    fn new(planning: &'a Planning<'a>) -> Scene<'a> {
+        let file = planning.file;
+        let ranks = rank_of(planning.requests.len()).max(1);
+        let busiest = file.members().max_by_key(|(ranks, _)| ranks.len());
+        let (members, cores) = busiest.unwrap_or_default();
+        // An independent call is of one rank, and others may be busy as well: it has a core.
+        let node_ranks = if planning.collective { rank_of(members.len()).max(1) } else { 1 };
+        Scene {
+            planning,
+            profile: &file.profile,
+            total: total(planning.requests),
+            ranks,
+            nodes: if planning.collective { rank_of(file.cores.len()).max(1) } else { 1 },
+            node_ranks,
+            cores: cores.max(1),
+        }
+    }
+
+    /// The part of all bytes and pieces that belongs to the busiest node.
+    fn node_share(&self) -> f64 {
+        f64::from(self.node_ranks) / f64::from(self.ranks)
+    }
+
+    /// Ranks of a node that run at a time.
+    fn running(&self, of: u32) -> u32 {
+        of.min(self.cores).max(1)
+    }
+
+    fn pieces(&self) -> f64 {
+        real(self.total.len) / real(self.total.piece_bytes.max(1))
+    }
+
+    fn model_direction(direction: Direction) -> model::Direction {
+        match direction {
+            Direction::Read => model::Direction::Read,
+            Direction::Write => model::Direction::Write,
+        }
+    }
+
+    /// All ranks announce what they ask for, and at the end how it went.
+    fn together(&self, cost: &mut Cost) {
+        let network = self.profile.messages.network;
+        let steps = f64::from(self.nodes.next_power_of_two().trailing_zeros());
+        let barrier_us = self.barrier_us() + 2.0 * steps * network.latency_us;
+        cost.add(Part::Synchronisation, "ranks wait for each other", 2.0 * barrier_us);
+        let irregular = match self.planning.all_known {
+            true => 0.0,
+            false => self.pieces() / f64::from(self.ranks),
+        };
+        let planning = &self.profile.planning;
+        let us = f64::from(self.ranks) * planning.rank_us + irregular * planning.piece_us;
+        cost.add(Part::Planning, "requests are planned", us);
+    }
+
+    /// A barrier of the ranks of a node, with the cores that it really has.
+    fn barrier_us(&self) -> f64 {
+        let synchronisation = &self.profile.synchronisation;
+        match self.node_ranks {
+            1 => 0.0,
+            ranks if ranks <= self.cores => {
+                let steps = f64::from(ranks.next_power_of_two().trailing_zeros());
+                steps * synchronisation.barrier_step_us
+            }
+            ranks => {
+                let per_core = f64::from(ranks) / f64::from(self.cores);
+                per_core * synchronisation.oversubscribed_rank_us
+            }
+        }
+    }
+
+    /// Calls of storage, by what they cost before the first byte and for the bytes.
+    fn storage(&self, calls: Calls, cost: &mut Cost, names: [&'static str; 2]) {
+        let direction = Scene::model_direction(calls.direction);
+        let accesses = match calls.direction {
+            Direction::Read => &self.profile.storage.read,
+            Direction::Write => &self.profile.storage.write,
+        };
+        let waits = accesses.call_us > WAITING_CALL_US;
+        let at_once = match waits {
+            true => calls.servers.max(1),
+            false => self.running(calls.servers),
+        };
+        let of_all = at_once.saturating_mul(self.nodes);
+        let access = Access { bytes: calls.bytes, pattern: calls.pattern, ranks: of_all };
+        let each_us = self.profile.access_us(direction, access);
+        let call_us = each_us.min(accesses.call_us);
+        let overlap = if waits && calls.batched { CALLS_AT_ONCE.min(calls.count) } else { 1.0 };
+        let turns = calls.count / f64::from(at_once);
+        cost.add(Part::Storage, names[0], turns * call_us / overlap.max(1.0));
+        cost.add(Part::Storage, names[1], turns * (each_us - call_us));
+    }
+
+    /// Copies of the pieces of the busiest node between users' memory and something contiguous.
+    fn copies_us(&self, bytes: f64, of: u32) -> f64 {
+        let running = self.running(of);
+        let curve = match self.planning.direction {
+            Direction::Write => &self.profile.memory.gather,
+            Direction::Read => &self.profile.memory.scatter,
+        };
+        let piece_bytes = self.total.piece_bytes.max(1);
+        let slowdown = self.profile.memory.concurrent.slowdown(running);
+        bytes / real(piece_bytes) / f64::from(running) * curve.us(piece_bytes) * slowdown
+    }
+
+    fn node_bytes(&self) -> f64 {
+        real(self.total.len) * self.node_share()
+    }
+
+    fn independent(&self, steps: &Independent, cost: &mut Cost) {
+        let direction = self.planning.direction;
+        let pieces = self.pieces() * self.node_share();
+        let reach: u64 =
+            self.planning.requests.iter().map(|one| one.reach.end - one.reach.start).sum();
+        let hole_bytes = real(reach.saturating_sub(self.total.len)) / self.pieces().max(1.0);
+        let holes = hole_bytes >= 1.0;
+        let sieves = holes && hole_bytes <= real(steps.hole_bytes);
+        let pattern = if holes { Pattern::Scattered } else { Pattern::Sequential };
+        let bytes = self.total.piece_bytes;
+        let servers = self.node_ranks;
+        let mut calls =
+            Calls { direction, count: pieces, bytes, pattern, servers, batched: steps.batched };
+        if sieves {
+            let range = reach / wide(self.planning.requests.len()).max(1);
+            calls.bytes = steps.buffer_bytes.min(range).max(1);
+            calls.count = real(range.div_ceil(calls.bytes)) * f64::from(self.node_ranks);
+            calls.pattern = Pattern::Sequential;
+            cost.add(
+                Part::Exchange,
+                "pieces are copied",
+                self.copies_us(self.node_bytes(), servers),
+            );
+        }
+        if sieves && direction == Direction::Write {
+            // One after the other, where they lock what they read and write back.
+            let locked = steps.lock != LockRule::Nothing;
+            calls.servers = if locked { 1 } else { servers };
+            let read = Calls { direction: Direction::Read, ..calls };
+            self.storage(read, cost, ["calls that read first", "bytes that are read first"]);
+        }
+        self.storage(calls, cost, ["storage calls", "bytes"]);
+        if steps.lock != LockRule::Nothing {
+            let call_us = CALLS_OF_A_LOCK * self.profile.storage.write.call_us;
+            let locks = if steps.lock == LockRule::WholeRequest { 1.0 } else { calls.count };
+            cost.add(Part::Storage, "locks", locks * call_us / f64::from(self.running(servers)));
+        }
+    }
+
+    fn shuffled(&self, shuffled: &Shuffled, cost: &mut Cost) {
+        match shuffled.placement() {
+            Placement::Shared(shared) => self.shared(shuffled, shared, cost),
+            Placement::Own(Route::Direct) => self.messages(shuffled, cost),
+            Placement::Own(Route::Phases(phases)) => self.phases(shuffled, phases, cost),
+        }
+    }
+
+    /// Bytes of a file range in windows: more than those asked for where there are holes.
+    fn touched(&self) -> u64 {
+        self.total.reach.end - self.total.reach.start
+    }
+
+    /// Windows of all aggregators of the busiest node, moved by storage calls of `bytes`.
+    fn windows(&self, shuffled: &Shuffled, bytes: u64, servers: u32, cost: &mut Cost) {
+        let direction = self.planning.direction;
+        let bytes = bytes.clamp(1, self.touched().max(1));
+        let nodes = self.nodes.min(rank_of(shuffled.domains().len())).max(1);
+        let count = (real(self.touched()) / real(bytes)).max(1.0) / f64::from(nodes);
+        let batched = false;
+        let calls =
+            Calls { direction, count, bytes, pattern: Pattern::Sequential, servers, batched };
+        let has_holes = self.total.len < self.touched();
+        if direction == Direction::Write && has_holes {
+            match shuffled.holes() {
+                Holes::Skipped => {
+                    let count = self.pieces() / f64::from(nodes);
+                    let bytes = self.total.piece_bytes;
+                    let pieces = Calls { count, bytes, pattern: Pattern::Scattered, ..calls };
+                    return self.storage(pieces, cost, ["storage calls", "bytes"]);
+                }
+                Holes::Rewritten | Holes::Locked => {
+                    let read = Calls { direction: Direction::Read, ..calls };
+                    self.storage(
+                        read,
+                        cost,
+                        ["calls that read first", "bytes that are read first"],
+                    );
+                }
+            }
+        }
+        self.storage(calls, cost, ["storage calls", "bytes"]);
+    }
+
+    /// Each rank copies its own bytes; windows are served meanwhile.
+    fn shared(&self, shuffled: &Shuffled, shared: SharedWindows, cost: &mut Cost) {
+        let all = self.node_ranks;
+        cost.add(Part::Exchange, "pieces are copied", self.copies_us(self.node_bytes(), all));
+        if shared.packed {
+            let us = self.copies_us(self.node_bytes(), all);
+            cost.add(Part::Exchange, "windows are assembled", us);
+        }
+        let bytes = if shared.packed { shared.part_bytes } else { shuffled.window_bytes() };
+        let servers = match shuffled.all_serve() {
+            true => all,
+            false => rank_of(shuffled.domains().len()),
+        };
+        self.windows(shuffled, bytes.min(shuffled.window_bytes()), servers, cost);
+        let turns = f64::from(shuffled.window_count()) / real(shared.slots.max(1));
+        cost.add(Part::Exchange, "ranks wait for windows", turns * self.barrier_us());
+    }
+
+    /// Ranks that have bytes in a window, on average.
+    fn senders(&self, window_bytes: u64) -> f64 {
+        let touched = real(self.touched()).max(1.0);
+        let busy = || self.planning.requests.iter().filter(|one| one.len > 0);
+        let reach = |one: &Summary| real(one.reach.end - one.reach.start);
+        let covered: f64 = busy().map(|one| (reach(one) + real(window_bytes)).min(touched)).sum();
+        (covered / touched).clamp(1.0, f64::from(self.ranks))
+    }
+
+    /// Each rank sends each aggregator its bytes of a window, or gets them.
+    fn messages(&self, shuffled: &Shuffled, cost: &mut Cost) {
+        let aggregators = rank_of(shuffled.domains().len()).max(1);
+        let serving_nodes = self.nodes.min(aggregators);
+        let on_node = aggregators.div_ceil(self.nodes);
+        let away = 1.0 - 1.0 / f64::from(self.nodes);
+        let (node, network) = (self.profile.messages.node, self.profile.messages.network);
+        let messages = self.senders(shuffled.window_bytes()) * real(shuffled.rounds());
+        let latency_us = away * network.latency_us + (1.0 - away) * node.latency_us;
+        cost.add(Part::Exchange, "messages", messages * latency_us);
+        // The links of the nodes that have aggregators carry the bytes of all others.
+        let carried = real(self.total.len) * away / f64::from(serving_nodes);
+        cost.add(Part::Exchange, "bytes between nodes", carried / network.bytes_per_s * 1e6);
+        let local = real(self.total.len) * (1.0 - away) / f64::from(serving_nodes);
+        let running = f64::from(self.running(self.node_ranks));
+        cost.add(Part::Exchange, "bytes on a node", local / node.bytes_per_s * 1e6 / running);
+        self.packed(aggregators, on_node, cost);
+        self.windows(shuffled, shuffled.window_bytes(), on_node, cost);
+        self.rounds(shuffled, cost);
+    }
+
+    /// Bytes are packed by the ranks, and put into windows by the aggregators; or the other way.
+    fn packed(&self, aggregators: u32, on_node: u32, cost: &mut Cost) {
+        let us = self.copies_us(self.node_bytes(), self.node_ranks);
+        cost.add(Part::Exchange, "pieces are packed", us);
+        let serving_nodes = f64::from(self.nodes.min(aggregators));
+        let assembled = real(self.total.len) / serving_nodes;
+        cost.add(Part::Exchange, "windows are assembled", self.copies_us(assembled, on_node));
+    }
+
+    /// Oversubscribed ranks wait for each other in every round.
+    fn rounds(&self, shuffled: &Shuffled, cost: &mut Cost) {
+        if self.node_ranks > self.cores {
+            let us = real(shuffled.rounds()) * self.barrier_us();
+            cost.add(Part::Exchange, "ranks wait for rounds", us);
+        }
+    }
+
+    /// In each phase a rank exchanges half of what it has with one partner.
+    fn phases(&self, shuffled: &Shuffled, phases: Phases, cost: &mut Cost) {
+        let (node, network) = (self.profile.messages.node, self.profile.messages.network);
+        let rounds = real(shuffled.rounds());
+        let half = real(self.total.len) / f64::from(self.ranks) / 2.0;
+        let per_node = self.ranks.div_ceil(self.nodes).max(1);
+        let (mut messages_us, mut away_us, mut local_us) = (0.0, 0.0, 0.0);
+        let running = f64::from(self.running(self.node_ranks));
+        let ranks = f64::from(self.node_ranks);
+        for phase in 0..phases.count {
+            let is_away = 1u64 << phase >= u64::from(per_node) && self.nodes > 1;
+            let link = if is_away { network } else { node };
+            messages_us += rounds * link.latency_us;
+            match is_away {
+                true => away_us += half * ranks / link.bytes_per_s * 1e6,
+                false => local_us += half * ranks / link.bytes_per_s * 1e6 / running,
+            }
+        }
+        cost.add(Part::Exchange, "messages", messages_us);
+        cost.add(Part::Exchange, "bytes between nodes", away_us);
+        cost.add(Part::Exchange, "bytes on a node", local_us);
+        let relayed = self.node_bytes() / 2.0 * f64::from(phases.count);
+        cost.add(Part::Exchange, "pieces are packed", self.copies_us(relayed, self.node_ranks));
+        match phases.is_complete() {
+            true => {
+                let us = self.copies_us(self.node_bytes(), self.node_ranks);
+                cost.add(Part::Exchange, "windows are assembled", us);
+                self.windows(shuffled, shuffled.window_bytes(), self.node_ranks, cost);
+            }
+            false => self.stored_by_classes(phases, cost),
+        }
+        self.rounds(shuffled, cost);
+    }
+
+    /// With some phases only, the ranks of a class store what came together: longer pieces.
+    fn stored_by_classes(&self, phases: Phases, cost: &mut Cost) {
+        let together = 1u64.checked_shl(phases.count).unwrap_or(u64::MAX);
+        let bytes = self.total.piece_bytes.saturating_mul(together);
+        let count = (self.node_bytes() / real(bytes.max(1))).max(1.0);
+        let (direction, servers) = (self.planning.direction, self.node_ranks);
+        let pattern = Pattern::Scattered;
+        let calls = Calls { direction, count, bytes, pattern, servers, batched: true };
+        self.storage(calls, cost, ["storage calls", "bytes"]);
+    }
+}
