@@ -656,7 +656,7 @@ mod tests {
         for (text, bytes) in cases {
             assert_eq!(parse_bytes(text), Ok(bytes));
         }
-        for text in ["", "0", "-4", "4T", "K", "9223372036854775808", "99999999999G"] {
+        for text in ["", "0", "-4", "4Q", "K", "9223372036854775808", "99999999999G"] {
             assert!(parse_bytes(text).is_err(), "{text}");
         }
         assert_eq!(parse_block("8"), Ok(8));

@@ -580,8 +580,9 @@ mod tests {
                 let layout = layout.repeated(100, 4 * 512).unwrap();
                 let own = Access::new(&layout, 0, layout.size());
                 let known = Known::default();
-                let time = &mut Duration::ZERO;
-                let (_, outlook) = together(&around, &*comm, 1, own, known, time).await.unwrap();
+                let mut time = Duration::default();
+                let (_, outlook) =
+                    together(&around, &*comm, 1, own, known, &mut time).await.unwrap();
                 let Outlook::New(prepared) = outlook else { panic!("nothing is known") };
                 strategies.push(prepared.plan.strategy);
             }
