@@ -89,7 +89,8 @@ fn source(path: &std::path::Path) -> String {
 
 /// All sections, studies first: they answer questions.
 fn document(records: &Records) -> Document {
-    let mut sections: Vec<_> = records.studies.iter().map(study::section).collect();
+    let mut sections: Vec<_> = study::overview(&records.studies).into_iter().collect();
+    sections.extend(records.studies.iter().map(study::section));
     sections.extend(records.papers.iter().map(paper::section));
     sections.extend(records.explained.iter().map(explained::section));
     sections.extend(bench::sections(&records.bench));

@@ -35,6 +35,29 @@ pub(super) fn section(study: &Study) -> Section {
     }
 }
 
+/// Verdicts of all studies side by side, where there are several.
+pub(super) fn overview(studies: &[Study]) -> Option<Section> {
+    const KINDS: [&str; 4] = ["same", "same order", "not the same", "cannot run here"];
+    let row = |study: &Study| {
+        let count = |kind: &str| {
+            let of_kind = |row: &&StudyRow| match row.verdict.trim_start_matches("the ") {
+                verdict if kind.starts_with("same") => verdict == kind,
+                verdict => verdict.starts_with(kind),
+            };
+            study.rows.iter().filter(of_kind).count()
+        };
+        let texts = [&study.id, &study.mode, &study.question].map(|text| Cell::text(text.as_str()));
+        let counts = KINDS.map(|kind| Cell::number(count(kind)));
+        texts.into_iter().chain(counts).collect()
+    };
+    let columns = ["study", "mode", "question"].into_iter().chain(KINDS).collect();
+    let rows = studies.iter().map(row).collect();
+    let tables = vec![Table { title: "Verdicts".to_owned(), columns, rows }];
+    let summary = "How many relations of the papers hold here.".to_owned();
+    let title = "Studies".to_owned();
+    (studies.len() > 1).then(|| Section { title, summary, tables, ..Section::default() })
+}
+
 /// A chart for all series with the same axes.
 fn charts(study: &Study) -> Vec<Chart> {
     let mut charts: Vec<Chart> = Vec::new();
@@ -83,17 +106,21 @@ fn scale(values: impl Iterator<Item = f64>) -> Scale {
 }
 
 fn table(rows: &[StudyRow]) -> Table {
-    let value = |value: &Value| match value.is_number() {
-        true => Cell::Number(shown(value)),
-        false => Cell::Text(shown(value)),
+    // A column with words among its numbers is read from the left.
+    let cell = |own: fn(&StudyRow) -> &Value, row: &StudyRow| {
+        let plain = |row: &StudyRow| own(row).is_number() || own(row).is_null();
+        match rows.iter().all(plain) {
+            true => Cell::Number(shown(own(row))),
+            false => Cell::Text(shown(own(row))),
+        }
     };
     let row = |row: &StudyRow| {
         vec![
             Cell::text(&row.name),
-            value(&row.paper),
-            value(&row.ours),
+            cell(|row| &row.paper, row),
+            cell(|row| &row.ours, row),
             Cell::text(shown(&row.unit)),
-            value(&row.tolerance),
+            Cell::text(shown(&row.tolerance)),
             Cell::Verdict(row.verdict.clone()),
         ]
     };

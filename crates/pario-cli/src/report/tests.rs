@@ -194,6 +194,23 @@ fn a_page_needs_nothing_else_and_says_all() {
     }
 }
 
+#[test]
+fn verdicts_of_several_studies_are_counted() {
+    let mut records = Records::default();
+    records.add("x", &format!("{STUDY}\n{STUDY}")).unwrap();
+    let overview = study::overview(&records.studies).unwrap();
+    let cells = &overview.tables[0].rows[1];
+    let counts: Vec<&str> = cells
+        .iter()
+        .filter_map(|cell| match cell {
+            document::Cell::Number(count) => Some(count.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(counts, ["1", "0", "1", "0"]);
+    assert!(study::overview(&records.studies[..1]).is_none());
+}
+
 /// Block b of a vector belongs to rank b mod P.
 #[test]
 fn the_pattern_is_that_of_the_workload() {
