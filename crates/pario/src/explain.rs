@@ -189,12 +189,13 @@ impl Way {
 
     /// The predicted time.
     pub fn total_us(&self) -> f64 {
-        self.times.iter().map(|share| share.us).sum()
+        self.times.iter().fold(0.0, |sum, share| sum + share.us)
     }
 
     /// The predicted time of one part.
     pub fn part_us(&self, part: TimePart) -> f64 {
-        self.times.iter().filter(|share| share.part == part).map(|share| share.us).sum()
+        let of_part = self.times.iter().filter(|share| share.part == part);
+        of_part.fold(0.0, |sum, share| sum + share.us)
     }
 }
 
@@ -288,5 +289,106 @@ fn planning<'a>(
         hints,
         file,
         correction: Correction::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::paper::break_even_mb;
+    use crate::model::presets::{Device, Link};
+    use crate::number::real;
+
+    /// Blocks dealt out in turn.
+    fn cyclic(ranks: u64, block: u64, blocks: u64) -> Vec<Request> {
+        let one = |rank: u64| Request {
+            start: rank * block,
+            end: (blocks - 1) * ranks * block + (rank + 1) * block,
+            bytes: blocks * block,
+            piece_bytes: block,
+        };
+        (0..ranks).map(one).collect()
+    }
+
+    fn asked(requests: Vec<Request>, nodes: u32, device: &str, network: Link) -> Answer {
+        let profile = Profile::default().with_network(network);
+        let profile = profile.with_device(device, Device::named(device).unwrap());
+        let ranks = u32::try_from(requests.len()).unwrap();
+        let mut question = Question::new(model::Direction::Write, requests, profile);
+        (question.nodes, question.cores) = (nodes, ranks / nodes);
+        explain(&question).unwrap()
+    }
+
+    fn best(answer: &Answer, strategy: Strategy) -> &Way {
+        let ways = answer.best_of_each();
+        ways.into_iter().find(|way| way.strategy == strategy).unwrap()
+    }
+
+    /// As paper 001 says: on a disk collective I/O pays; on SSD and NVM its shuffle costs more than
+    /// it saves, with the network of the paper, and hardly anything with memory as the network.
+    #[test]
+    fn the_choice_follows_the_device() {
+        let memory = Link { latency_us: 0.5, bytes_per_s: 10e9 };
+        let of = |device, network| asked(cyclic(16, 64 << 10, 1024), 4, device, network);
+        for network in [Link::PAPER_001, memory] {
+            let on_disk = of("hdd", network);
+            assert!(matches!(on_disk.chosen().strategy, Strategy::TwoPhase | Strategy::MultiPhase));
+            let individual_us = best(&on_disk, Strategy::List).total_us();
+            assert!(best(&on_disk, Strategy::TwoPhase).total_us() < individual_us / 5.0);
+            for device in ["sata-ssd", "nvm"] {
+                let answer = of(device, network);
+                assert_eq!(answer.chosen().strategy, Strategy::List, "{device}");
+                assert!(answer.reason.contains("costs more than it saves"), "{}", answer.reason);
+                let loss =
+                    best(&answer, Strategy::TwoPhase).total_us() / answer.chosen().total_us();
+                let is_memory = network == memory;
+                assert!(if is_memory { loss < 1.3 } else { loss > 4.0 }, "{device}: {loss}");
+            }
+        }
+    }
+
+    /// Below the volume at which both take as long, all phases are faster than direct messages.
+    #[test]
+    fn phases_pay_below_the_break_even() {
+        let network = Link { latency_us: 25.0, bytes_per_s: 250e6 };
+        let even = break_even_mb(network.network(), 4) * real(1 << 20);
+        // Volumes that divide a window, so that there is one round.
+        for (blocks, phases_win) in [(64, true), (256, false)] {
+            assert_eq!(real(blocks * 512) < even, phases_win, "{even}");
+            let answer = asked(cyclic(16, 512, blocks), 16, "nvm", network);
+            let sent_us = |strategy: Strategy, phases: Option<u32>| {
+                let is_it = |way: &&Way| way.strategy == strategy && way.phases == phases;
+                let way = answer.ways.iter().rfind(is_it).unwrap();
+                assert_eq!(way.rounds, 1);
+                let sent = ["messages", "bytes between nodes"];
+                let shares = way.times.iter().filter(|share| sent.contains(&share.name));
+                shares.map(|share| share.us).sum::<f64>()
+            };
+            let direct_us = sent_us(Strategy::TwoPhase, None);
+            let phased_us = sent_us(Strategy::MultiPhase, Some(4));
+            assert_eq!(phased_us < direct_us, phases_win, "{phased_us} {direct_us}");
+        }
+    }
+
+    #[test]
+    fn tens_of_thousands_of_ranks_are_planned() {
+        let lustre = Profile::built_in("lustre").unwrap();
+        let requests = cyclic(65536, 512, 100);
+        let mut question = Question::new(model::Direction::Read, requests, lustre);
+        (question.nodes, question.cores) = (1024, 64);
+        let answer = explain(&question).unwrap();
+        let numbers: Vec<u64> = answer.ways.iter().map(|way| way.aggregators).collect();
+        assert!(numbers.contains(&1024) && numbers.contains(&65536), "{numbers:?}");
+        assert_eq!(explain(&question).unwrap(), answer, "equal questions have equal answers");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let profile = Profile::default();
+        let none = Question::new(model::Direction::Read, Vec::new(), profile.clone());
+        assert!(explain(&none).is_err());
+        let beyond = Request { start: 0, end: 4, bytes: 5, piece_bytes: 1 };
+        let error = explain(&Question::new(model::Direction::Read, vec![beyond], profile));
+        assert!(error.unwrap_err().to_string().contains("rank 0"));
     }
 }
