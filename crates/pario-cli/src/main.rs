@@ -76,7 +76,9 @@ fn refuse(error: &clap::Error) -> ! {
 fn main() -> ExitCode {
     pario::log_to_stderr();
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
-    match run(cli.command) {
+    let ended = run(cli.command);
+    bench::scratch::wait_if_interrupted();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(text)) => {
             refuse(&Cli::command().error(ErrorKind::ValueValidation, text));

@@ -6,9 +6,22 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use super::team::Team;
 use crate::failure::Failure;
+
+/// Whether Ctrl-C is being handled: files vanish, and the program ends with code 130.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Waits for the end of the program if Ctrl-C is being handled: what failed since then, failed
+/// because files were removed.
+pub(crate) fn wait_if_interrupted() {
+    while INTERRUPTED.load(Ordering::SeqCst) {
+        thread::park();
+    }
+}
 
 /// A new directory with a name of its own, known to every rank. The first one removes it when this
 /// is dropped, and on Ctrl-C.
@@ -44,6 +57,7 @@ impl Scratch {
         // Before there is a directory: a Ctrl-C right after its creation would leave it.
         let removed = path.clone();
         let handled = ctrlc::set_handler(move || {
+            INTERRUPTED.store(true, Ordering::SeqCst);
             remove_while_in_use(&removed);
             process::exit(130);
         });
