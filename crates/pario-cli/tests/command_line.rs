@@ -328,8 +328,12 @@ fn arguments_that_make_no_sense_are_refused_with_code_2() {
         ("bench --hint cb_node=3", "did you mean cb_nodes?"),
         ("bench --hint pario_strategy=list", "use --strategies list"),
         ("bench --fast", "--fast"),
-        ("explain", "paper"),
-        ("explain papers", "paper"),
+        ("explain papers", "use block-cyclic"),
+        ("explain --ranks 4 --nodes 9", "9 nodes for 4 ranks"),
+        ("explain --profile none", "--profile"),
+        ("explain --network token-ring", "LATENCY_US:MB_PER_S"),
+        ("explain --device tape", "use hdd"),
+        ("explain --hint cb_node=3", "did you mean cb_nodes?"),
         ("", "Usage"),
     ];
     for (arguments, reason) in cases {
@@ -338,6 +342,35 @@ fn arguments_that_make_no_sense_are_refused_with_code_2() {
         let message = text(&output.stderr);
         assert!(message.contains(reason), "{arguments}: {message}");
         assert_eq!(text(&output.stdout), "", "{arguments}");
+    }
+}
+
+#[test]
+fn every_way_to_serve_a_call_is_explained() {
+    let directory = Directory::new("ways");
+    let picture = directory.0.join("ways.svg");
+    let described = "explain block-cyclic --block 64 --ranks 16 --nodes 4 --profile hdd";
+    let output = pario(&format!("{described} --direction write --svg {}", picture.display()));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    for word in ["  list ", "  sieve ", "predicted fastest", "% of the time"] {
+        assert!(shown.contains(word), "{word}: {shown}");
+    }
+    assert_eq!(shown.matches("\n* ").count(), 2, "one is chosen, and explained: {shown}");
+    assert!(std::fs::read_to_string(picture).unwrap().contains("two-phase"));
+    let output = pario(&format!("{described} --json"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2, "a write and a read");
+    for line in lines {
+        let ways = line["ways"].as_array().unwrap();
+        let ms = |way: &Value| way["predicted_ms"].as_f64().unwrap();
+        let chosen = ways.iter().find(|way| way["chosen"] == true).unwrap();
+        assert!(ways.len() >= 5 && ways.iter().all(|way| ms(way) >= ms(chosen)), "{line}");
+        let terms = chosen["terms"].as_array().unwrap();
+        let sum: f64 = terms.iter().map(|term| term["ms"].as_f64().unwrap()).sum();
+        assert!((sum - ms(chosen)).abs() < 1e-6 * sum, "{line}");
     }
 }
 
