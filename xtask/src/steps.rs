@@ -322,12 +322,13 @@ mod tests {
         TestArguments { programs, no_mpi: true, quick, seed }
     }
 
-    /// What the test step gets in its environment.
+    /// What the test step gets in its environment, besides the place without profiles.
     fn environment(arguments: &TestArguments) -> Vec<(String, String)> {
         let steps = steps(Path::new("."), arguments);
         let step = steps.into_iter().find(|step| step.name == "test").unwrap();
         let Action::Run(command) = step.action else { panic!("tests are run by cargo") };
-        let set = command.get_envs().map(|(name, value)| (name, value.unwrap_or_default()));
+        let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let set = set.filter(|(name, _)| *name != "XDG_CONFIG_HOME");
         set.map(|(name, value)| (name.display().to_string(), value.display().to_string())).collect()
     }
 

@@ -32,7 +32,8 @@ impl Drop for Scratch {
 fn program(statistics: &str, file: &str) {
     let results = Threads::new(4).nodes(2).run(|comm| -> pario::Result<()> {
         let options = File::options().write(true).create(true).hint("pario_statistics", statistics);
-        let file = options.hint("cb_node", "3").open(&*comm, file)?;
+        let file =
+            options.hint("romio_cb_write", "enable").hint("cb_node", "3").open(&*comm, file)?;
         let number = Datatype::of::<u32>();
         let every_fourth = Datatype::resized(0, 16, &number)?;
         file.set_view(&View::new(u64::from(comm.rank()) * 4, &number, &every_fourth))?;
