@@ -170,16 +170,18 @@ fn faults(finished: &Finished, summary: &Summary, ranks: u32) -> Vec<String> {
 }
 
 /// Reads unittest's last lines, of each rank: `Ran 212 tests in 4.3s`, `OK (skipped=2)`.
+/// They may follow what another rank has begun a line with.
 fn summary(stderr: &str) -> Summary {
     let mut summary = Summary::default();
     for line in stderr.lines() {
-        if let Some(rest) = line.strip_prefix("Ran ") {
+        for rest in line.split("Ran ").skip(1).filter(|rest| rest.contains(" test")) {
             let ran = rest.split_whitespace().next().and_then(|word| word.parse().ok());
             let ran = ran.unwrap_or_default();
             summary.ran = if summary.ranks == 0 { ran } else { summary.ran.min(ran) };
             summary.ranks += 1;
-        } else if line.starts_with("OK") || line.starts_with("FAILED (") {
-            let numbers = report::named_numbers(line);
+        }
+        for last in ["OK (", "FAILED ("].iter().filter_map(|word| line.find(word)) {
+            let numbers = report::named_numbers(&line[last..]);
             let number = |name| numbers.get(name).copied().unwrap_or_default();
             summary.failed += number("failures") + number("errors");
             summary.skipped = summary.skipped.max(number("skipped"));
@@ -198,6 +200,8 @@ mod tests {
                     FAILED (failures=1, errors=2, skipped=3)\n";
         let expected = Summary { ranks: 2, ran: 211, failed: 3, skipped: 3 };
         assert_eq!(summary(text), expected);
+        let torn = "Ran 2 tests in 1s\n\nOK\nx ... Ran 3 tests in 1s\ny ... FAILED (errors=1)\n";
+        assert_eq!(summary(torn), Summary { ranks: 2, ran: 2, failed: 1, skipped: 0 });
         assert_eq!(summary(""), Summary::default());
     }
 }
