@@ -358,6 +358,8 @@ fn every_way_to_serve_a_call_is_explained() {
     }
     assert_eq!(shown.matches("\n* ").count(), 2, "one is chosen, and explained: {shown}");
     assert!(std::fs::read_to_string(picture).unwrap().contains("two-phase"));
+    let shown = pario("explain --dir /dev/shm");
+    assert!(text(&shown.stdout).contains("profile tmpfs"), "a directory has a file system");
     let output = pario(&format!("{described} --json"));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let lines: Vec<Value> =

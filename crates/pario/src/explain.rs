@@ -30,7 +30,7 @@ use crate::model;
 use crate::model::profile::Profile;
 use crate::number::{narrow, wide};
 use crate::plan::choose::{self, Candidate};
-use crate::plan::{Correction, Direction, FileFacts, Plan, Planning, Steps, Summary};
+use crate::plan::{Correction, FileFacts, Plan, Planning, Steps, Summary};
 use crate::request;
 use crate::view::{CompiledView, View};
 
@@ -169,7 +169,7 @@ pub struct Way {
 
 impl Way {
     fn new(candidate: &Candidate, ranks: u32) -> Way {
-        let plan = Plan::of(candidate);
+        let steps = &candidate.steps;
         let (phases, window_bytes) = match &candidate.steps {
             Steps::Independent(_) => (None, 0),
             Steps::Shuffled(shuffled) => {
@@ -178,11 +178,11 @@ impl Way {
         };
         Way {
             strategy: candidate.strategy,
-            aggregators: wide(plan.aggregators(ranks)),
+            aggregators: wide(steps.aggregators(ranks)),
             phases,
-            rounds: plan.rounds(),
+            rounds: steps.rounds(),
             window_bytes,
-            windows: plan.windows(),
+            windows: steps.windows(),
             times: candidate.base.terms.clone(),
         }
     }
@@ -276,10 +276,7 @@ fn planning<'a>(
     requests: &'a [Summary],
 ) -> Planning<'a> {
     Planning {
-        direction: match question.direction {
-            model::Direction::Read => Direction::Read,
-            model::Direction::Write => Direction::Write,
-        },
+        direction: question.direction.into(),
         requests,
         collective: question.collective,
         atomic: false,

@@ -12,7 +12,8 @@ use pario_testkit::seed::{first_seed, number_from, random};
 use pario_testkit::watchdog::Watchdog;
 use rand::RngExt;
 
-const STRATEGIES: [&str; 8] = [
+const STRATEGIES: [&str; 9] = [
+    "auto",
     "two-phase",
     "direct",
     "list",

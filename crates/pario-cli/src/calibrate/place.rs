@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use pario::model::profile::{Machine, host};
-use pario::storage::{Driver, OpenMode, Posix};
+use pario::storage::FileSystem;
 
 use crate::bench::scratch::{Scratch, make_together};
 use crate::bench::team::Team;
@@ -37,16 +37,11 @@ pub(super) fn machine(transport: &str, ground: &Ground, cores: u32) -> Machine {
     Machine {
         host: host(),
         transport: transport.to_owned(),
-        file_system: file_system(ground.path()).to_owned(),
+        file_system: FileSystem::of_path(ground.path())
+            .map_or("other", |known| known.name)
+            .to_owned(),
         cores,
     }
-}
-
-/// The file system of a file, as pario's driver knows it.
-fn file_system(path: &Path) -> &'static str {
-    let mode = OpenMode { read: true, ..OpenMode::default() };
-    let opened = Posix.open(path, mode).ok();
-    opened.and_then(|file| file.capabilities().file_system).map_or("other", |known| known.name)
 }
 
 /// Whether the device of a file turns, as far as the system says.

@@ -32,6 +32,7 @@ Examples:
 const RANKS_MAX: i64 = 1 << 20;
 
 #[derive(Args, Clone, Debug)]
+#[group(skip)]
 pub(crate) struct Arguments {
     /// The call: a workload of `pario bench`, or a file FILE.toml that describes a pattern
     /// [default: block-cyclic]

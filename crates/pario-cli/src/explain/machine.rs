@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use pario::model::presets::{Device, Link};
-use pario::model::profile::{Machine, Places, Profile, host};
-use pario::storage::{Driver, OpenMode, Posix};
+use pario::model::profile::{Profile, stored};
+use pario::storage::FileSystem;
 
 use crate::failure::Failure;
 
@@ -29,29 +29,15 @@ pub(super) fn profile(named: Option<&str>, directory: Option<&Path>) -> Result<D
         })?;
         return Ok(Described { profile: loaded, origin: name.to_owned() });
     }
-    let file_system = directory.map_or("tmpfs", file_system);
-    let machine = Machine {
-        host: host(),
-        transport: "threads".to_owned(),
-        file_system: file_system.to_owned(),
-        cores: 1,
-    };
-    let stored = Places::of_process().path(&machine).filter(|path| path.exists());
-    if let Some(path) = stored {
-        let profile =
-            Profile::load(&path).map_err(|error| Failure::Usage(format!("profile: {error}")))?;
+    let name_of = |path| FileSystem::of_path(path).map_or("other", |known| known.name);
+    let file_system = directory.map_or("tmpfs", name_of);
+    if let Some((path, profile)) = stored("threads", file_system) {
+        let profile = profile.map_err(|error| Failure::Usage(format!("profile: {error}")))?;
         return Ok(Described { profile, origin: path.display().to_string() });
     }
     let name = Profile::built_in_name(file_system, false);
     let origin = format!("{name}, built in; `pario calibrate` measures this machine");
     Ok(Described { profile: Profile::built_in(name).unwrap_or_default(), origin })
-}
-
-/// The file system of a directory, as pario's driver knows it.
-fn file_system(directory: &Path) -> &'static str {
-    let mode = OpenMode { read: true, ..OpenMode::default() };
-    let opened = Posix.open(directory, mode).ok();
-    opened.and_then(|file| file.capabilities().file_system).map_or("other", |known| known.name)
 }
 
 /// Reads a link: the name of a preset, or LATENCY_US:MB_PER_S.

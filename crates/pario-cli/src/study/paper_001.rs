@@ -25,7 +25,7 @@ const RANKS: u32 = 4;
 /// Page caches of the paper, in GB.
 const CACHES_GB: [u64; 6] = [1, 3, 5, 7, 9, 11];
 
-/// A page cache of so many GB, smaller as the data is.
+/// A page cache of a size in GB, scaled down as the data is.
 fn cache_bytes(run: &Run, gigabytes: u64) -> u64 {
     gigabytes * run.size(128 * MB, 1024 * MB)
 }

@@ -128,10 +128,10 @@ impl Job<'_> {
         let plan = &self.prepared.plan;
         statistics.strategy = plan.strategy;
         statistics.reason = plan.reason;
-        statistics.windows = plan.windows();
+        statistics.windows = plan.steps.windows();
         statistics.predicted += plan.predicted();
-        statistics.rounds += plan.rounds();
-        statistics.aggregators = wide(plan.aggregators(self.communicator.size()));
+        statistics.rounds += plan.steps.rounds();
+        statistics.aggregators = wide(plan.steps.aggregators(self.communicator.size()));
         let outcome: Outcome = match &plan.steps {
             Steps::Independent(steps) => {
                 let part = match &self.refused {

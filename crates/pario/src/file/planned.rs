@@ -46,7 +46,7 @@ impl Plan {
 
     /// Number of rounds; the same on every rank.
     pub fn rounds(&self) -> u64 {
-        self.prepared.plan.rounds()
+        self.prepared.plan.steps.rounds()
     }
 
     /// Time that it took to make.

@@ -402,21 +402,18 @@ impl Handle {
             Err(_) => Known::default(),
         };
         let (comm, call) = (&*self.communicator, begun.call);
-        let again = access.clone();
         let (lessons, outlook) =
             together(&around, comm, call, access, known, synchronisation).await?;
         self.learn(begun.kind.direction, &lessons);
         let outlook = match outlook {
-            Outlook::Known(number) => match self.kept(number, &lessons[0])? {
-                Some(prepared) => return Ok((prepared, false)),
-                // Another way is faster by now.
-                None => {
-                    let lesson = lessons[index(comm.rank())];
-                    let around = Circumstances { lesson, ..around };
-                    let known = Known::default();
-                    together(&around, comm, call, again, known, synchronisation).await?.1
+            Outlook::Known(number) => {
+                let (prepared, is_given_up) = self.kept(number, &lessons[0])?;
+                if !is_given_up {
+                    return Ok((prepared, false));
                 }
-            },
+                let (own, known) = (Ok(prepared.own.clone()), Known::default());
+                together(&around, comm, call, own, known, synchronisation).await?.1
+            }
             new => new,
         };
         match outlook {
@@ -438,17 +435,18 @@ impl Handle {
         report.into_iter().for_each(|text| log::warn!("{}: {text}", self.path().display()));
     }
 
-    /// The plan of a number, unless another way is clearly faster by what was learned.
-    fn kept(&self, number: u64, first: &Lesson) -> Result<Option<Arc<Prepared>>> {
+    /// The plan of a number, and whether it is given up: another way is clearly faster by what was
+    /// learned.
+    fn kept(&self, number: u64, first: &Lesson) -> Result<(Arc<Prepared>, bool)> {
         let mut state = self.state();
         let lost = || Error::new(ErrorClass::Intern, "a kept plan got lost");
         let prepared = state.plans.take(number).ok_or_else(lost)?;
-        if first.may_switch && prepared.plan.is_beaten(first.correction) {
+        let is_given_up = first.may_switch && prepared.plan.is_beaten(first.correction);
+        if is_given_up {
             state.learned.switch();
             state.plans.forget(number);
-            return Ok(None);
         }
-        Ok(Some(prepared))
+        Ok((prepared, is_given_up))
     }
 
     async fn execute(

@@ -53,7 +53,7 @@ pub(super) fn choose(planning: &Planning<'_>) -> Choice {
     Choice { best, others, reason }
 }
 
-/// Every way to serve a request, whether or not hints allow it, and which of them is taken.
+/// Every way to serve a request, whether or not switches allow it.
 pub(crate) fn all_candidates(planning: &Planning<'_>) -> Vec<Candidate> {
     let strategies: &[Strategy] = match planning.collective {
         _ if planning.requests.iter().any(|request| !request.sorted) => &[Strategy::Direct],

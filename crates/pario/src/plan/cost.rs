@@ -15,7 +15,6 @@ use super::independent::{Independent, LockRule};
 use super::two_phase::{Holes, Placement, Route, SharedWindows, Shuffled};
 use super::{Direction, Phases, Planning, Steps, Summary, rank_of};
 use crate::model::profile::{Access, Pattern, Profile};
-use crate::model::{self};
 use crate::number::{real, wide};
 
 /// A storage call that takes longer waits for a device or a server; a shorter one computes.
@@ -169,13 +168,6 @@ impl<'a> Scene<'a> {
         real(self.total.len) / real(self.total.piece_bytes.max(1))
     }
 
-    fn model_direction(direction: Direction) -> model::Direction {
-        match direction {
-            Direction::Read => model::Direction::Read,
-            Direction::Write => model::Direction::Write,
-        }
-    }
-
     /// All ranks announce what they ask for, and at the end how it went.
     fn together(&self, cost: &mut Cost) {
         let network = self.profile.messages.network;
@@ -209,7 +201,6 @@ impl<'a> Scene<'a> {
 
     /// Calls of storage, by what they cost before the first byte and for the bytes.
     fn storage(&self, calls: Calls, cost: &mut Cost, names: [&'static str; 2]) {
-        let direction = Scene::model_direction(calls.direction);
         let accesses = match calls.direction {
             Direction::Read => &self.profile.storage.read,
             Direction::Write => &self.profile.storage.write,
@@ -221,7 +212,7 @@ impl<'a> Scene<'a> {
         };
         let of_all = at_once.saturating_mul(self.nodes);
         let access = Access { bytes: calls.bytes, pattern: calls.pattern, ranks: of_all };
-        let each_us = self.profile.access_us(direction, access);
+        let each_us = self.profile.access_us(calls.direction.into(), access);
         let call_us = each_us.min(accesses.call_us);
         let overlap = if waits && calls.batched { CALLS_AT_ONCE.min(calls.count) } else { 1.0 };
         let turns = calls.count / f64::from(at_once);

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hints::{Hints, Strategy, Switch};
-use crate::model::profile::Profile;
+use crate::model::{self, profile::Profile};
 
 pub(crate) mod butterfly;
 pub(crate) mod choose;
@@ -46,6 +46,24 @@ pub(crate) use two_phase::{Shuffled, may_serve};
 pub(crate) enum Direction {
     Read,
     Write,
+}
+
+impl From<model::Direction> for Direction {
+    fn from(direction: model::Direction) -> Direction {
+        match direction {
+            model::Direction::Read => Direction::Read,
+            model::Direction::Write => Direction::Write,
+        }
+    }
+}
+
+impl From<Direction> for model::Direction {
+    fn from(direction: Direction) -> model::Direction {
+        match direction {
+            Direction::Read => model::Direction::Read,
+            Direction::Write => model::Direction::Write,
+        }
+    }
 }
 
 /// What the planner must know of one rank's request.
@@ -229,13 +247,6 @@ impl Plan {
         Plan { strategy, reason, base, others, correction, steps }
     }
 
-    /// The plan of one candidate, as if there were no other.
-    pub(crate) fn of(candidate: &Candidate) -> Plan {
-        let Candidate { strategy, steps, base } = candidate.clone();
-        let (others, correction) = (Vec::new(), Correction::default());
-        Plan { strategy, reason: "", base, others, correction, steps }
-    }
-
     /// The predicted time.
     pub(crate) fn predicted_us(&self) -> f64 {
         self.base.corrected_us(self.correction)
@@ -250,10 +261,12 @@ impl Plan {
         let limit_us = self.base.corrected_us(correction) * CLEARLY_FASTER;
         self.others.iter().any(|other| other.corrected_us(correction) < limit_us)
     }
+}
 
+impl Steps {
     /// Where windows are, how bytes get there and who serves them, in words; nothing without them.
     pub(crate) fn windows(&self) -> &'static str {
-        match &self.steps {
+        match self {
             Steps::Independent(_) => "",
             Steps::Shuffled(shuffled) => shuffled.in_words(),
         }
@@ -261,7 +274,7 @@ impl Plan {
 
     /// Number of rounds; the same on every rank.
     pub(crate) fn rounds(&self) -> u64 {
-        match &self.steps {
+        match self {
             Steps::Independent(_) => 1,
             Steps::Shuffled(shuffled) => shuffled.rounds(),
         }
@@ -269,7 +282,7 @@ impl Plan {
 
     /// Number of ranks, of all, that may touch storage for others.
     pub(crate) fn aggregators(&self, ranks: u32) -> usize {
-        match &self.steps {
+        match self {
             Steps::Independent(_) => 0,
             Steps::Shuffled(shuffled) if shuffled.all_serve() => index(ranks),
             Steps::Shuffled(shuffled) => shuffled.domains().len(),
@@ -291,7 +304,7 @@ impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "strategy   {} ({})", self.strategy, self.reason)?;
         writeln!(formatter, "predicted  {:.3} ms", self.predicted_us() / 1e3)?;
-        writeln!(formatter, "rounds     {}", self.rounds())?;
+        writeln!(formatter, "rounds     {}", self.steps.rounds())?;
         match &self.steps {
             Steps::Independent(steps) => write!(formatter, "{steps}"),
             Steps::Shuffled(shuffled) => write!(formatter, "{shuffled}"),

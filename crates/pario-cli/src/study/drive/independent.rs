@@ -15,7 +15,7 @@ use super::{Taken, World, in_order, index};
 pub(crate) enum Way {
     /// One after another, as `posix` and level 0 do.
     Each,
-    /// In lists of up to so many pieces, with at most so many bytes.
+    /// In lists of limited numbers of pieces and of bytes.
     List { pieces_max: u64, bytes_max: u64 },
 }
 

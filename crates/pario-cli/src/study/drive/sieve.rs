@@ -108,7 +108,7 @@ pub(crate) fn sieve(stage: &Stage, pattern: &Pattern, direction: Direction, siev
         let own = &mut all[index(rank)];
         let file = own.peek()?.file.clone();
         if direction == Direction::Write {
-            // Whoever holds a part of the window comes first; then it is tried again.
+            // A rank that holds a part of the window comes first; then it is tried again.
             if let Some(free_s) = locks.held(&file, at_s) {
                 return Some(free_s);
             }

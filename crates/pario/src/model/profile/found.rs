@@ -1,7 +1,7 @@
 //! The profile for a file: found once for each process, host and file system.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Machine, Places, Profile};
@@ -43,24 +43,29 @@ pub(crate) fn find(transport: &'static str, file_system: &'static str) -> Found 
 }
 
 fn look(transport: &str, file_system: &str) -> Profile {
-    let places = Places::of_process();
-    let named = places.profile.as_deref().and_then(Path::to_str);
-    if let Some(profile) = named.and_then(Profile::built_in) {
-        return profile;
+    match stored(transport, file_system) {
+        Some((_, Ok(profile))) => return profile,
+        Some((_, Err(error))) => log::warn!("{error}; the built-in profile is used"),
+        None => {}
     }
+    Profile::built_in(Profile::built_in_name(file_system, false)).unwrap_or_default()
+}
+
+/// The profile that the environment names (a file, or a built-in one), or that is stored for this
+/// host, a transport and a file system; with where it is from. None if there is no such thing.
+pub fn stored(transport: &str, file_system: &str) -> Option<(PathBuf, Result<Profile>)> {
+    let places = Places::of_process();
     let machine = Machine {
         host: host(),
         transport: transport.to_owned(),
         file_system: file_system.to_owned(),
         cores: 1,
     };
-    let stored = places.path(&machine).filter(|path| places.profile.is_some() || path.exists());
-    match stored.map(|path| Profile::load(&path)) {
-        Some(Ok(profile)) => return profile,
-        Some(Err(error)) => log::warn!("{error}; the built-in profile is used"),
-        None => {}
-    }
-    Profile::built_in(Profile::built_in_name(file_system, false)).unwrap_or_default()
+    let is_named = places.profile.is_some();
+    let path = places.path(&machine).filter(|path| is_named || path.exists())?;
+    let built_in = path.to_str().filter(|_| is_named).and_then(Profile::built_in);
+    let profile = built_in.map_or_else(|| Profile::load(&path), Ok);
+    Some((path, profile))
 }
 
 /// The name of this host, as in the names of profiles.

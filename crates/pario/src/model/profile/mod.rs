@@ -29,8 +29,8 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::number::real;
 
 pub use curve::{Concurrency, Curve};
-pub use found::host;
 pub(crate) use found::{Found, find};
+pub use found::{host, stored};
 pub use places::Places;
 
 /// The version of the format that is written and read.

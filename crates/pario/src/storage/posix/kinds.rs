@@ -1,5 +1,7 @@
 //! Kinds of file systems, by the number that statfs(2) gives.
 
+use std::path::Path;
+
 use crate::storage::FileSystem;
 
 /// The kinds whose semantics between nodes are known, and the common local ones.
@@ -30,9 +32,26 @@ pub(super) fn known(number: impl TryInto<i64>) -> Option<FileSystem> {
     row.map(|(_, file_system)| *file_system)
 }
 
+impl FileSystem {
+    /// The file system of a file or a directory, if it is a known one.
+    pub fn of_path(path: &Path) -> Option<FileSystem> {
+        rustix::fs::statfs(path).ok().and_then(|system| known(system.f_type))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_has_the_file_system_of_its_files() {
+        let directory = std::env::temp_dir();
+        let file = directory.join(format!("pario-kinds-{}", std::process::id()));
+        std::fs::write(&file, "a").unwrap();
+        assert_eq!(FileSystem::of_path(&directory), FileSystem::of_path(&file));
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(FileSystem::of_path(&file), None);
+    }
 
     #[test]
     fn numbers_are_known_also_where_they_are_signed() {
