@@ -41,6 +41,8 @@ enum Task {
     MpiTest(mpi::MpiTestArguments),
     /// Measures pario beside the MPI libraries' own MPI-IO, every byte verified.
     Peers(mpi::PeersArguments),
+    /// Measures `auto` beside the best fixed strategy, and its predictions, over many cells.
+    Cells(mpi::CellsArguments),
     /// Opens a report of `target/release/pario` in headless Chromium and compares it with its CSV.
     Browser,
     /// Generates the tables of MPI constants again, and the Rust code from them.
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Task::Setup => mpi::setup(&root),
         Task::MpiTest(arguments) => mpi::test(&root, arguments),
         Task::Peers(arguments) => mpi::peers(&root, arguments),
+        Task::Cells(arguments) => mpi::cells(&root, arguments),
         Task::Browser => browser::check_built(&root),
         Task::Abi => mpi::abi(&root),
     };

@@ -20,6 +20,7 @@
 //! | `programs` | programs in Rust |
 //! | `mpi4py` | the tests of mpi4py that touch files |
 //! | `peers` | pario beside the libraries' own MPI-IO, measured |
+//! | `cells` | `auto` beside the fixed strategies, and its predictions, measured |
 //! | `constants`, `tables` | the constants of each ABI: compared, and turned into Rust |
 //! | `symbols` | whether pario has all functions of each MPI |
 //! | `report` | the table at the end |
@@ -30,6 +31,7 @@ use std::sync::OnceLock;
 use clap::Args;
 
 mod bound;
+mod cells;
 mod clients;
 mod constants;
 mod debian;
@@ -52,6 +54,8 @@ mod traces;
 mod under;
 mod verdict;
 
+pub(crate) use cells::CellsArguments;
+pub(crate) use cells::run as cells;
 pub(crate) use peers::PeersArguments;
 pub(crate) use peers::run as peers;
 use report::Report;

@@ -1,0 +1,238 @@
+//! `cargo xtask cells`: is `auto` as good as the best fixed strategy, and are its predictions right?
+//!
+//! First the machine is calibrated, for threads and for each MPI, on each file system. A cell is
+//! one workload of the papers in one direction, on some ranks, by one transport, on one file
+//! system. `pario bench` measures it, verifies every byte, and lets the strategies take turns. One
+//! run with all strategies drops those that are far behind; the others run again several times.
+//! What is compared was measured in one run. Nothing fails because of a time.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `job` | what is measured |
+//! | `outcome` | what comes out of it, and the table |
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::library::{Mpi, Start};
+use super::setup::{self, Setup};
+use super::{Places, clients, launch};
+use crate::open_command;
+
+mod job;
+mod outcome;
+
+use job::Job;
+use outcome::{Cell, Line};
+
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// The libraries that are measured with unless another is named.
+const MPIS: [&str; 2] = ["mpich5", "openmpi5"];
+
+/// Ranks that calibrate under an MPI.
+const CALIBRATING_RANKS: u32 = 2;
+
+/// A fixed strategy that takes longer than this, relative to the best, is measured once.
+const FAR_BEHIND: f64 = 1.6;
+
+/// What is measured, and how often.
+#[derive(Args, Clone)]
+pub(crate) struct CellsArguments {
+    /// Only by this transport: threads, mpich5 or openmpi5.
+    #[arg(long, value_name = "NAME")]
+    transport: Option<String>,
+    /// Numbers of ranks.
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "2,4,16")]
+    ranks: Vec<u32>,
+    /// Only workloads whose name contains this, such as dist3d.
+    #[arg(long, value_name = "PATTERN")]
+    only: Option<String>,
+    /// Bytes of a file, about, with K or M for KiB or MiB.
+    #[arg(long, value_name = "SIZE", default_value = "32M")]
+    bytes: String,
+    /// Runs of each cell after the first.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    turns: usize,
+    /// Repetitions in each run; their median counts.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    repeat: usize,
+    /// Measures the first call on a file, and not a call whose plan is known.
+    #[arg(long)]
+    first: bool,
+    /// Only in this directory [default: /dev/shm, and the file system of the build].
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Uses the profiles of the last run of this command.
+    #[arg(long)]
+    keep_profiles: bool,
+    /// Writes a line of JSON for each cell.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Where ranks are: in threads of one process, or in processes of an MPI.
+type Transport<'a> = Option<&'a Mpi>;
+
+fn name(transport: Transport<'_>) -> &'static str {
+    transport.map_or("threads", |mpi| mpi.name)
+}
+
+/// What all runs need.
+struct Bench<'a> {
+    setup: &'a Setup,
+    program: PathBuf,
+    /// Where profiles are.
+    config: PathBuf,
+    arguments: &'a CellsArguments,
+}
+
+/// Calibrates, measures and prints; the outcome is a line for the end.
+pub(crate) fn run(root: &Path, arguments: &CellsArguments) -> Result<String, String> {
+    if arguments.ranks.contains(&0) || arguments.turns == 0 || arguments.repeat == 0 {
+        return Err("--ranks, --turns, --repeat: not 0".to_owned());
+    }
+    let places = Places::new(root);
+    let setup = setup::run(&places)?;
+    open_command::cargo(&["build", "--release", "--package", "pario-cli"], root)?;
+    let config = places.mpi.join("cells");
+    let program = places.target.join("release/pario");
+    let bench = Bench { setup: &setup, program, config, arguments };
+    let directories = match &arguments.directory {
+        Some(directory) => vec![directory.clone()],
+        None => vec![PathBuf::from("/dev/shm"), places.mpi.join("scratch")],
+    };
+    let mut cells = Vec::new();
+    for directory in directories {
+        let directory = directory.join(format!("pario-cells-{}", std::process::id()));
+        clients::make_empty(&directory)?;
+        let measured = bench.measure_in(&directory, &mut cells);
+        clients::remove(&directory)?;
+        measured?;
+    }
+    if let Some(path) = &arguments.json {
+        outcome::write(path, &cells)?;
+    }
+    match cells.is_empty() {
+        true => Err("no cell has these ranks, this transport and this name".to_owned()),
+        false => Ok(outcome::summary(&cells)),
+    }
+}
+
+impl Bench<'_> {
+    fn transports(&self) -> impl Iterator<Item = Transport<'_>> {
+        let mpis = self.setup.mpis.iter().filter(|mpi| MPIS.contains(&mpi.name)).map(Some);
+        let wanted = |transport: &Transport<'_>| {
+            let wanted = self.arguments.transport.as_ref();
+            wanted.is_none_or(|wanted| wanted == name(*transport))
+        };
+        [None].into_iter().chain(mpis).filter(wanted)
+    }
+
+    /// Measures all cells of a directory, and prints each as soon as it is known.
+    fn measure_in(&self, directory: &Path, cells: &mut Vec<Cell>) -> Result<(), String> {
+        for transport in self.transports() {
+            if !self.arguments.keep_profiles {
+                println!("{}: calibrating in {}", name(transport), directory.display());
+                let words = ["calibrate", "--json"].map(str::to_owned);
+                self.pario(transport, CALIBRATING_RANKS, &words, directory)?;
+            }
+        }
+        print!("{}", outcome::head());
+        for &ranks in &self.arguments.ranks {
+            for job in job::all(ranks, &self.arguments.bytes) {
+                let wanted = self.arguments.only.as_ref();
+                if wanted.is_some_and(|pattern| !job.name.contains(pattern.as_str())) {
+                    continue;
+                }
+                for transport in self.transports() {
+                    let new = self.cells(transport, ranks, &job, directory)?;
+                    new.iter().for_each(|cell| print!("{}", outcome::row(cell)));
+                    cells.extend(new);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Both directions of a job.
+    fn cells(
+        &self,
+        transport: Transport<'_>,
+        ranks: u32,
+        job: &Job,
+        directory: &Path,
+    ) -> Result<Vec<Cell>, String> {
+        let all = job::STRATEGIES.map(str::to_owned);
+        let first = self.lines(transport, ranks, job, (&all, 1), directory)?;
+        let near = outcome::near(&first, FAR_BEHIND);
+        let mut turns = Vec::new();
+        for _ in 0..self.arguments.turns {
+            let strategies = (&near[..], self.arguments.repeat);
+            turns.push(self.lines(transport, ranks, job, strategies, directory)?);
+        }
+        let cell = |direction| Cell::new(name(transport), ranks, &job.name, direction, &turns);
+        Ok(["write", "read"].into_iter().filter_map(cell).collect())
+    }
+
+    /// What one run of `pario bench` measured.
+    fn lines(
+        &self,
+        transport: Transport<'_>,
+        ranks: u32,
+        job: &Job,
+        (strategies, repeat): (&[String], usize),
+        directory: &Path,
+    ) -> Result<Vec<Line>, String> {
+        let mut words = vec!["bench".to_owned(), "--json".to_owned()];
+        words.extend(job.words.iter().cloned());
+        words.extend(["--strategies".to_owned(), strategies.join(",")]);
+        words.extend(["--repeat".to_owned(), repeat.to_string()]);
+        words.extend(["--ranks".to_owned(), ranks.to_string()]);
+        words.extend((!self.arguments.first).then(|| "--planned".to_owned()));
+        let text = self.pario(transport, ranks, &words, directory)?;
+        outcome::parse(&text)
+    }
+
+    /// Runs the program on some ranks; its standard output.
+    fn pario(
+        &self,
+        transport: Transport<'_>,
+        ranks: u32,
+        words: &[String],
+        directory: &Path,
+    ) -> Result<String, String> {
+        let mut all: Vec<OsString> = vec![self.program.clone().into()];
+        all.extend(words.iter().map(OsString::from));
+        all.extend(["--dir".into(), directory.as_os_str().to_owned()]);
+        let config = ("XDG_CONFIG_HOME".to_owned(), self.config.clone().into_os_string());
+        let Some(mpi) = transport else {
+            return threads(&all, &config);
+        };
+        let mut env = mpi.chosen_library();
+        env.push(config);
+        let patience = mpi.needs_patience().then(|| self.setup.patience.clone());
+        let preload = patience.into_iter().collect();
+        let start = Start { ranks, words: all, env, preload };
+        let finished = launch::launch(&mpi.without_path(), &start, directory, LIMIT)?;
+        match finished.status {
+            Some(status) if status.success() => Ok(finished.stdout),
+            _ => Err(format!("failed on {}:\n{}", mpi.name, finished.log)),
+        }
+    }
+}
+
+fn threads(words: &[OsString], config: &(String, OsString)) -> Result<String, String> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).env(&config.0, &config.1).env_remove("PARIO_PROFILE");
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("cannot run {}: {error}", words[0].display()))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("{words:?}:\n{}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
