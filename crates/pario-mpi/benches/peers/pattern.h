@@ -215,8 +215,9 @@ static void contiguous(Pattern *pattern, const Job *job, int rank, int size) {
 static const struct {
     const char *name;
     void (*make)(Pattern *, const Job *, int rank, int size);
-} MAKERS[] = {{"block-cyclic", block_cyclic}, {"small", block_cyclic}, {"dist3d", dist3d}, {"btio", btio},
-              {"unstruc", unstruc},           {"stem2", stem2},        {"contiguous", contiguous}};
+} MAKERS[] = {{"block-cyclic", block_cyclic}, {"small", block_cyclic}, {"step", block_cyclic},
+              {"dist3d", dist3d},             {"btio", btio},          {"unstruc", unstruc},
+              {"stem2", stem2},               {"contiguous", contiguous}};
 
 static Pattern make_pattern(const Job *job, int rank, int size) {
     Pattern pattern;

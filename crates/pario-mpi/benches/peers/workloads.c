@@ -19,6 +19,9 @@
  * calls, after a read they look at their buffers, poisoned before: every byte is compared with what its
  * place in the file and the number of the call demand.
  *
+ * In the workload `step` a measurement is what most programs do with a file: open, view, one call, close.
+ * Block I/O opens and closes there, too.
+ *
  * Before the whole problem, a small part of it is measured. What would take longer than `budget` seconds is
  * not run, and what takes long is repeated less often.
  *
@@ -52,6 +55,7 @@ static int rank, size;
 /* What a job works with. */
 typedef struct {
     int number;
+    const char *path;
     const Job *job;
     Pattern own, block;
     char *buffer;
@@ -144,10 +148,22 @@ static int64_t wrong_in_file(const Work *work) {
     return wrong;
 }
 
+static int is_step(const Work *work) { return !strcmp(work->job->workload, "step"); }
+
+static void open_file(Work *work) {
+    check(MPI_File_open(MPI_COMM_WORLD, work->path, MPI_MODE_RDWR, MPI_INFO_NULL, &work->file), "open");
+    if (work->job->level > 0)
+        check(MPI_File_set_view(work->file, work->own.displacement, work->own.etype, work->own.filetype,
+                                "native", MPI_INFO_NULL), "set_view");
+}
+
 static void block_io(Work *work, Direction direction) {
     int64_t len = work->own.bytes / work->own.transfers, start = work->block.boxes[0].base;
+    int file = is_step(work) ? open(work->path, O_RDWR) : work->posix;
+    check_posix(file >= 0, work->path);
     for (int i = 0; i < work->own.transfers; i++)
-        posix_transfer(work->posix, direction, work->buffer + i * len, len, start + i * len);
+        posix_transfer(file, direction, work->buffer + i * len, len, start + i * len);
+    if (is_step(work)) close(file);
 }
 
 typedef struct {
@@ -187,12 +203,14 @@ static void transfer_with_view(Work *work, Direction direction) {
 }
 
 static void mpi_io(Work *work, Direction direction) {
+    if (is_step(work)) open_file(work);
     if (work->job->level == 0) {
         Pieces pieces = {work, direction, work->buffer};
         visit_runs(&work->own, transfer_piece, &pieces);
     } else {
         transfer_with_view(work, direction);
     }
+    if (is_step(work)) check(MPI_File_close(&work->file), "close");
 }
 
 static double now(void) {
@@ -301,21 +319,18 @@ static char *pages(size_t bytes) {
 }
 
 static Work begin(const char *path, const Job *job, int number) {
-    Work work = {.number = number, .job = job, .own = make_pattern(job, rank, size)};
+    Work work = {.number = number, .path = path, .job = job, .own = make_pattern(job, rank, size)};
     work.block = make_block_pattern(&work.own);
     work.buffer = pages(work.own.bytes + 64);
     work.posix = open(path, O_RDWR | O_CREAT, 0600);
     check_posix(work.posix >= 0, path);
     write_file(&work);
-    check(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL, &work.file), "open");
-    if (job->level > 0)
-        check(MPI_File_set_view(work.file, work.own.displacement, work.own.etype, work.own.filetype, "native",
-                                MPI_INFO_NULL), "set_view");
+    if (!is_step(&work)) open_file(&work);
     return work;
 }
 
 static void end(Work *work, const char *path) {
-    check(MPI_File_close(&work->file), "close");
+    if (!is_step(work)) check(MPI_File_close(&work->file), "close");
     close(work->posix);
     munmap(work->buffer, work->own.bytes + 64);
     free_pattern(&work->own);
@@ -363,7 +378,8 @@ static void run(const char *path, const Job *job, int number) {
             printf("SKIP job=%d direction=%s calls=%lld\n", number, DIRECTIONS[direction], (long long)runs);
         return;
     }
-    if (job->probe) estimate(path, job, seconds);
+    /* A small part of a step is no estimate: most of it does not grow. */
+    if (job->probe && strcmp(job->workload, "step")) estimate(path, job, seconds);
     Work work = begin(path, job, number);
     for (Direction direction = WRITE; direction <= READ; direction++) {
         if (seconds[direction] > job->budget) {

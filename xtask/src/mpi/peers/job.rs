@@ -13,6 +13,9 @@ pub(super) const WORKLOADS: [&str; 6] =
 /// One more, whose calls are timed one by one.
 pub(super) const SMALL: &str = "small";
 
+/// What most programs do with a file: open, view, one call, close.
+pub(super) const STEP: &str = "step";
+
 const MIB: u64 = 1 << 20;
 
 /// How large the problems are.
@@ -111,6 +114,13 @@ pub(super) fn jobs(workload: &str, level: u32, ranks: u32, sizes: Sizes) -> Vec<
                 job("contiguous", "4 KiB calls".to_owned(), Some(4096), &small),
             ]
         }
+        STEP if level == 3 => {
+            let step = |(name, bytes): (&str, u64)| {
+                let numbers = [("bytes", pick(bytes, 16 << 10)), ("block", 512)];
+                job(STEP, name.to_owned(), Some(512), &numbers)
+            };
+            [("16 KiB", 16 << 10), ("1 MiB", MIB), ("100 MiB", 100 * MIB)].map(step).to_vec()
+        }
         SMALL => {
             let calls = pick(100, 10);
             let bytes = 4096 * calls * each;
@@ -138,9 +148,9 @@ mod tests {
 
     #[test]
     fn every_workload_has_jobs_in_both_sizes() {
-        for workload in WORKLOADS.into_iter().chain([SMALL]) {
+        for workload in WORKLOADS.into_iter().chain([SMALL, STEP]) {
             for quick in [false, true] {
-                assert!(!jobs(workload, 0, 16, Sizes { quick, ..SIZES }).is_empty());
+                assert!(!jobs(workload, 3, 16, Sizes { quick, ..SIZES }).is_empty());
             }
         }
     }

@@ -61,7 +61,7 @@ pub(crate) struct PeersArguments {
     /// Numbers of ranks [default: 4,16; overhead 1,2].
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     ranks: Vec<u32>,
-    /// Only these: block-cyclic, dist3d, btio, unstruc, stem2, contiguous, small, overhead.
+    /// Only these: block-cyclic, dist3d, btio, unstruc, stem2, contiguous, small, step, overhead.
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     workloads: Vec<String>,
     /// Levels of the ROMIO papers: 0 independent calls for each piece, 2 independent calls with a
@@ -164,7 +164,7 @@ impl PeersArguments {
     fn check(&self) -> Result<(), String> {
         let known = |name: &String| {
             job::WORKLOADS.contains(&name.as_str())
-                || [job::SMALL, overhead::NAME].contains(&&**name)
+                || [job::SMALL, job::STEP, overhead::NAME].contains(&&**name)
         };
         if let Some(name) = self.workloads.iter().find(|name| !known(name)) {
             return Err(format!("there is no workload {name}; see cargo xtask peers --help"));
@@ -216,7 +216,7 @@ impl PeersArguments {
 
     /// The names of the workloads that are wanted, but for the overhead.
     fn names(&self) -> impl Iterator<Item = &'static str> {
-        job::WORKLOADS.into_iter().chain([job::SMALL]).filter(|name| self.wants(name))
+        job::WORKLOADS.into_iter().chain([job::SMALL, job::STEP]).filter(|name| self.wants(name))
     }
 
     /// Not every workload can be dealt out to any number of ranks.
@@ -323,8 +323,8 @@ mod tests {
         let long = PeersArguments { quick: false, levels: vec![3], ..quick };
         let batches = long.batches();
         assert!(batches.iter().all(|batch| batch.len() == 1));
-        // 5 blocks, 3 arrays, 2 contiguous and 4 others, on 4 and on 16 ranks.
-        assert_eq!(batches.len(), 28);
+        // 5 blocks, 3 arrays, 2 contiguous, 3 steps and 4 others, on 4 and on 16 ranks.
+        assert_eq!(batches.len(), 34);
     }
 
     #[test]
