@@ -1,4 +1,4 @@
-//! `cargo xtask cells`: is `auto` as good as the best fixed strategy, and are its predictions right?
+//! `cargo xtask cells`: is `auto` as good as the best fixed strategy, and is its prediction right?
 //!
 //! First the machine is calibrated, for threads and for each MPI, on each file system. A cell is
 //! one workload of the papers in one direction, on some ranks, by one transport, on one file
