@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `PARIO_DISABLE=1` | calls are passed on to the MPI library's own MPI-IO |
 //! | `PARIO_MPI_COUNT=1` | each rank says at its end how many calls pario served |
+//! | `PARIO_MPI_LIBRARY` | the MPI library that a program built without MPI loads |
 //! | `PARIO_NODE_MEMORY` | whether ranks of one node share memory: [`NodeMemory`] |
 //!
 //! `PARIO_HINTS`, `PARIO_STATS` and `ROMIO_HINTS` are read with the hints of each file, by `pario`.
@@ -13,7 +14,8 @@
 use std::ffi::{OsStr, OsString};
 use std::sync::OnceLock;
 
-fn value(name: &str) -> Option<OsString> {
+/// The value of a variable, unless it is empty.
+pub(crate) fn value(name: &str) -> Option<OsString> {
     // SAFETY: the function only looks at what the kernel gave the process.
     let privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     std::env::var_os(name).filter(|value| !privileged && !value.is_empty())

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::abi::Family;
+use crate::environment;
 
 /// The variable that names the MPI library to load.
 pub(crate) const LIBRARY: &str = "PARIO_MPI_LIBRARY";
@@ -63,7 +64,7 @@ fn launch(value: impl Fn(&str) -> Option<String>) -> Option<Launch> {
 
 /// The library that the user wants.
 pub(crate) fn wanted_library() -> Option<OsString> {
-    std::env::var_os(LIBRARY).filter(|name| !name.is_empty())
+    environment::value(LIBRARY)
 }
 
 /// The programs that started this one, the nearest first, as far as the system shows them.

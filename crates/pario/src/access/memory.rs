@@ -89,7 +89,8 @@ impl Buffer {
     }
 
     /// The data at some positions, if it is contiguous, for writing.
-    pub(crate) fn contiguous_mut<'a>(&self, positions: &Range<u64>) -> Option<&'a mut [u8]> {
+    #[expect(clippy::mut_from_ref, reason = "a buffer names memory, as a cell does: rule 1")]
+    pub(crate) fn contiguous_mut(&self, positions: &Range<u64>) -> Option<&mut [u8]> {
         let offset = self.contiguous_at(positions)?;
         // SAFETY: rule 1 of this module; the span checks its bounds.
         Some(unsafe { self.span.bytes_mut(offset, narrow(positions.end - positions.start)) })
