@@ -1,6 +1,8 @@
 //! Storage fails somewhere in a collective, on ranks that run in an order which a seed decides,
 //! with windows in shared memory or in messages: all ranks return the same class, nobody waits for
 //! ever (the simulator panics then), a count names bytes that moved, and the next call works.
+//!
+//! A rank is lost somewhere: all others end, with success or with `PeerLost`.
 
 #![allow(clippy::expect_used)]
 
@@ -124,6 +126,41 @@ impl Scenario {
         (class, moved, data, shared)
     }
 
+    /// Some collectives on a file; whether windows were in shared memory.
+    async fn calls(
+        self,
+        comm: Arc<dyn Communicator>,
+        driver: Arc<dyn Driver>,
+    ) -> (pario::Result<()>, bool) {
+        let mut shared = false;
+        let outcome = self.try_calls(&*comm, driver, &mut shared).await;
+        (outcome, shared)
+    }
+
+    async fn try_calls(
+        &self,
+        comm: &dyn Communicator,
+        driver: Arc<dyn Driver>,
+        shared: &mut bool,
+    ) -> pario::Result<()> {
+        let options = File::options().read(true).write(true).driver(driver);
+        let options = options.hint("pario_strategy", self.strategy);
+        let options = options.hint("cb_buffer_size", self.window_bytes.to_string());
+        let file = options.open_async(comm, "f").await?;
+        let byte = Datatype::byte();
+        let once = Datatype::contiguous(self.piece, &byte)?;
+        let filetype = Datatype::resized(0, self.row().cast_signed(), &once)?;
+        let start = u64::from(comm.rank()) * self.piece;
+        file.handle().set_view(&View::new(start, &byte, &filetype)).await?;
+        let mut data = self.data(comm.rank());
+        for _ in 0..3 {
+            file.handle().write_all(0, &data).await?;
+            *shared |= file.last_call().windows.contains("shared memory");
+            file.handle().read_all(0, &mut data).await?;
+        }
+        file.handle().close().await
+    }
+
     fn size(&self) -> usize {
         usize::try_from(self.len()).expect("small")
     }
@@ -174,6 +211,49 @@ impl Scenario {
         }
         (class.is_some(), results[0].3)
     }
+}
+
+/// Whether a rank was lost before all was done, and whether windows were in shared memory.
+fn check_lost(scenario: &Scenario) -> (bool, bool) {
+    let memory = Memory::new();
+    let whole = usize::try_from(scenario.row() * scenario.pieces).expect("small");
+    memory.put("f", &vec![OLD; whole]);
+    let (lost, number, more) = scenario.failing;
+    // One step is a poll: from the open on to after the close.
+    let steps = number * 5 + more;
+    let simulated = Simulated::new(scenario.ranks, scenario.seed)
+        .shared_bytes(scenario.shared_bytes)
+        .lose(lost, steps);
+    let results = simulated.try_run(|comm| scenario.clone().calls(comm, Arc::new(memory.clone())));
+    let mut shared = false;
+    for (rank, result) in (0..).zip(&results) {
+        match result {
+            None => assert_eq!(rank, lost, "{scenario:?}"),
+            Some((outcome, is_shared)) => {
+                let class = outcome.as_ref().err().map(pario::Error::class);
+                let known = class.is_none() || class == Some(ErrorClass::PeerLost);
+                assert!(known, "{scenario:?}: rank {rank}: {outcome:?}");
+                shared |= is_shared;
+            }
+        }
+    }
+    (results[usize::try_from(lost).expect("small")].is_none(), shared)
+}
+
+#[test]
+fn all_ranks_end_when_one_is_lost_in_any_order() {
+    let watchdog = Watchdog::new("all_ranks_end_when_one_is_lost_in_any_order");
+    let (first, count) = (first_seed(), number_from("PARIO_SCHEDULES").unwrap_or(10_000));
+    let (mut met, mut shared) = (0, 0);
+    for number in 0..count {
+        let scenario = Scenario::new(first.wrapping_add(number));
+        watchdog.step(format!("{scenario:?}, one is lost"));
+        let (is_met, is_shared) = check_lost(&scenario);
+        met += u64::from(is_met && !is_shared);
+        shared += u64::from(is_met && is_shared);
+    }
+    let enough = |met: u64| count < 1000 || met > count / 20;
+    assert!(enough(met) && enough(shared), "of {count} only {met} and {shared} lost a rank");
 }
 
 #[test]

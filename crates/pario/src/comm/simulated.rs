@@ -3,6 +3,9 @@
 //! Each rank is a future. A step of the simulation polls a rank that can go on, or delivers a
 //! message; a random number generator decides which. The same seed gives the same run, so that a
 //! schedule that breaks something can be repeated.
+//!
+//! A rank can be lost after a number of steps, as if its process had died: its futures are dropped,
+//! and what waits for it ends with `PeerLost`. Messages that it has sent still arrive.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
@@ -31,12 +34,14 @@ pub struct Simulated {
     size: u32,
     seed: u64,
     shared_bytes: usize,
+    /// The rank that is lost, and after how many of its steps.
+    loses: Option<(u32, u64)>,
 }
 
 impl Simulated {
     /// `size` ranks, at least one, scheduled by `seed`.
     pub fn new(size: u32, seed: u64) -> Simulated {
-        Simulated { size: size.max(1), seed, shared_bytes: 0 }
+        Simulated { size: size.max(1), seed, shared_bytes: 0, loses: None }
     }
 
     /// How much memory ranks share for windows of a file; none by default: they send messages.
@@ -45,11 +50,29 @@ impl Simulated {
         self
     }
 
+    /// Loses a rank after some of its steps.
+    pub fn lose(mut self, rank: u32, steps: u64) -> Simulated {
+        self.loses = Some((rank, steps));
+        self
+    }
+
     /// Runs an asynchronous function on every rank; returns their results in rank order.
     ///
     /// # Panics
     /// If no rank can go on before all have ended: a deadlock.
     pub fn run<T, F>(&self, function: impl Fn(Arc<dyn Communicator>) -> F) -> Vec<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.try_run(function).into_iter().flatten().collect()
+    }
+
+    /// As [`Simulated::run`]; a rank that was lost has no result.
+    ///
+    /// # Panics
+    /// If no rank can go on before all have ended: a deadlock.
+    pub fn try_run<T, F>(&self, function: impl Fn(Arc<dyn Communicator>) -> F) -> Vec<Option<T>>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
@@ -63,11 +86,11 @@ impl Simulated {
                 let result = future.await;
                 *lock(&slot) = Some(result);
             };
-            lock(&world.state).spawned.push(Box::pin(task));
+            lock(&world.state).spawned.push((rank, Box::pin(task)));
         }
-        world.run_all(self.seed);
+        world.run_all(self.seed, self.loses);
         let take = |slot: Arc<Mutex<Option<T>>>| lock(&slot).take();
-        results.into_iter().filter_map(take).collect()
+        results.into_iter().map(take).collect()
     }
 }
 
@@ -84,8 +107,9 @@ type Channel = (u64, u32, u32, Tag);
 #[derive(Default)]
 struct State {
     random: u64,
-    /// Tasks that have not been polled yet.
-    spawned: Vec<Task>,
+    /// Tasks that have not been polled yet, and whose they are.
+    spawned: Vec<(u32, Task)>,
+    lost: Option<u32>,
     /// Messages on their way. Sorted, so that choices depend on the seed alone.
     sent: BTreeMap<Channel, VecDeque<Vec<u8>>>,
     arrived: HashMap<Channel, VecDeque<Vec<u8>>>,
@@ -105,6 +129,24 @@ impl State {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         narrow((mixed ^ (mixed >> 31)) % wide(limit))
+    }
+
+    /// An error if a rank is lost.
+    fn check(&self, rank: u32) -> Result<()> {
+        match self.lost {
+            None => Ok(()),
+            Some(lost) => {
+                let text = format!("rank {lost} is lost while others wait for it in a collective");
+                Err(Error::new(ErrorClass::PeerLost, text).on_rank(rank))
+            }
+        }
+    }
+
+    /// A rank is lost: what waits is woken, to learn it.
+    fn lose(&mut self, rank: u32) -> Vec<Waker> {
+        self.lost = Some(rank);
+        let waiting = self.waiting.drain().map(|(_, waker)| waker);
+        waiting.chain(self.watching.drain().map(|(_, waker)| waker)).collect()
     }
 
     /// Delivers one of the messages that are first in their channel.
@@ -144,18 +186,17 @@ impl World {
         }
     }
 
-    fn run_all(&self, seed: u64) {
-        let mut tasks: Vec<(Task, Arc<Ready>)> = Vec::new();
+    fn run_all(&self, seed: u64, loses: Option<(u32, u64)>) {
+        let mut running: Vec<Running> = Vec::new();
+        let mut steps_left = loses.map_or(u64::MAX, |(_, steps)| steps);
         loop {
             let mut state = lock(&self.state);
-            let fresh = state.spawned.drain(..);
-            tasks.extend(fresh.map(|task| (task, Arc::new(Ready(AtomicBool::new(true))))));
-            if tasks.is_empty() {
+            running.extend(state.spawned.drain(..).map(Running::new));
+            if running.is_empty() {
                 return;
             }
-            let is_ready = |task: &(Task, Arc<Ready>)| task.1.0.load(Ordering::Relaxed);
-            let ready: Vec<usize> =
-                (0..tasks.len()).filter(|&number| is_ready(&tasks[number])).collect();
+            let is_ready = |&number: &usize| running[number].ready.0.load(Ordering::Relaxed);
+            let ready: Vec<usize> = (0..running.len()).filter(is_ready).collect();
             let events = ready.len() + state.sent.len();
             if events == 0 {
                 let waits: Vec<&Channel> = state.waiting.keys().collect();
@@ -167,13 +208,42 @@ impl World {
                 continue;
             };
             drop(state);
-            let (task, flag) = &mut tasks[number];
-            flag.0.store(false, Ordering::Relaxed);
-            let waker = Waker::from(flag.clone());
-            if task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
-                drop(tasks.remove(number));
+            let rank = running[number].rank;
+            if loses.is_some_and(|(losing, _)| losing == rank) {
+                if steps_left == 0 {
+                    // What is dropped may use the communicator, so that nothing is locked here.
+                    running.retain(|task| task.rank != rank);
+                    lock(&self.state).spawned.retain(|(owner, _)| *owner != rank);
+                    let woken = lock(&self.state).lose(rank);
+                    woken.into_iter().for_each(Waker::wake);
+                    continue;
+                }
+                steps_left -= 1;
+            }
+            if running[number].poll() {
+                drop(running.remove(number));
             }
         }
+    }
+}
+
+/// A task that has been started.
+struct Running {
+    rank: u32,
+    task: Task,
+    ready: Arc<Ready>,
+}
+
+impl Running {
+    fn new((rank, task): (u32, Task)) -> Running {
+        Running { rank, task, ready: Arc::new(Ready(AtomicBool::new(true))) }
+    }
+
+    /// Lets it go on; whether it has ended.
+    fn poll(&mut self) -> bool {
+        self.ready.0.store(false, Ordering::Relaxed);
+        let waker = Waker::from(self.ready.clone());
+        self.task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
     }
 }
 
@@ -241,6 +311,9 @@ impl Communicator for Rank {
         if let Some(message) = state.arrived.get_mut(&channel).and_then(VecDeque::pop_front) {
             return Poll::Ready(Ok(message));
         }
+        if !state.sent.contains_key(&channel) {
+            state.check(self.rank)?;
+        }
         state.waiting.insert(channel, context.waker().clone());
         Poll::Pending
     }
@@ -274,7 +347,9 @@ impl Communicator for Rank {
         }
         if condition.call().is_some() {
             let key = (self.exchange, self.rank);
-            lock(&self.world.state).watching.insert(key, context.waker().clone());
+            let mut state = lock(&self.world.state);
+            state.check(self.rank)?;
+            state.watching.insert(key, context.waker().clone());
         } else {
             context.waker().wake_by_ref();
         }
@@ -287,7 +362,7 @@ impl Communicator for Rank {
     }
 
     fn spawn(&self, task: Task) {
-        lock(&self.world.state).spawned.push(task);
+        lock(&self.world.state).spawned.push((self.rank, task));
     }
 
     fn block_on(&self, _task: Pin<&mut (dyn Future<Output = ()> + Send)>) {
@@ -321,6 +396,24 @@ mod tests {
     fn the_seed_decides_the_order() {
         assert_eq!(order_of_arrival(1), order_of_arrival(1));
         assert!((2..10).any(|seed| order_of_arrival(seed) != order_of_arrival(1)));
+    }
+
+    #[test]
+    fn a_lost_rank_is_named_to_all_others() {
+        for steps in 0..3 {
+            let results = Simulated::new(3, 4).lose(1, steps).try_run(|comm| async move {
+                for call in 0..10 {
+                    collective::barrier(&*comm, call).await?;
+                }
+                Ok::<(), Error>(())
+            });
+            assert!(results[1].is_none());
+            for result in [&results[0], &results[2]] {
+                let error = result.as_ref().unwrap().as_ref().unwrap_err();
+                assert_eq!(error.class(), ErrorClass::PeerLost);
+                assert!(error.to_string().contains("rank 1 is lost"), "{error}");
+            }
+        }
     }
 
     #[test]
