@@ -20,6 +20,7 @@ mod hint;
 mod report;
 mod run;
 mod study;
+mod sweep;
 
 use failure::Failure;
 
@@ -52,6 +53,8 @@ enum Command {
     Explain(Box<explain::Arguments>),
     Report(report::Arguments),
     Study(study::Arguments),
+    #[command(hide = true)]
+    Sweep(sweep::Arguments),
 }
 
 fn run(command: Command) -> Result<(), Failure> {
@@ -62,6 +65,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Study(arguments) => study::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments),
     }
 }
 

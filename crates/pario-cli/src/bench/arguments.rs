@@ -125,6 +125,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, requires = "device")]
     device_cache: Option<u64>,
 
+    /// Limit this machine's own page cache for the calls that are measured, by a control group;
+    /// the file is not in it before. Needs root. Ranks are threads then
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "planned")]
+    page_cache: Option<u64>,
+
     /// Truncate the file before each write; otherwise writes overwrite it
     #[arg(long)]
     fresh: bool,
@@ -170,6 +175,10 @@ pub(crate) struct Arguments {
     /// Print what pario did in the repetition that each line shows
     #[arg(long)]
     stats: bool,
+
+    /// End when standard input ends: what `pario study` starts must not outlive it
+    #[arg(long, hide = true)]
+    end_with_stdin: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -210,6 +219,11 @@ impl Arguments {
     /// Whether ranks are threads, even under a launcher of MPI.
     pub(crate) fn is_embedded(&self) -> bool {
         self.embedded
+    }
+
+    /// Whether the end of standard input ends the run.
+    pub(crate) fn ends_with_stdin(&self) -> bool {
+        self.end_with_stdin
     }
 }
 
@@ -306,6 +320,8 @@ pub(crate) struct Settings {
     pub(crate) stats: bool,
     /// The device that is emulated, and its driver.
     pub(crate) device: Option<NamedDriver>,
+    /// The limit of the machine's own page cache.
+    pub(crate) page_cache_bytes: Option<u64>,
 }
 
 impl Settings {
@@ -350,6 +366,7 @@ impl Settings {
             json: arguments.json,
             stats: arguments.stats,
             device: device(arguments, world.is_some())?,
+            page_cache_bytes: page_cache(arguments, world.is_some())?,
         })
     }
 
@@ -370,6 +387,15 @@ fn device(arguments: &Arguments, on_mpi: bool) -> Result<Option<NamedDriver>, Fa
         return Err(Failure::Usage(text.to_owned()));
     }
     Ok(Some(chosen.driver(arguments.device_cache)))
+}
+
+/// The limit of the page cache; this process enters the group, so that ranks must be threads.
+fn page_cache(arguments: &Arguments, on_mpi: bool) -> Result<Option<u64>, Failure> {
+    if arguments.page_cache.is_some() && on_mpi {
+        let text = "--page-cache: processes would have one each; --embedded makes ranks threads";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    Ok(arguments.page_cache)
 }
 
 /// The kinds that are named, or those that need not be.

@@ -15,6 +15,7 @@ use pario::{CallStatistics, File, Strategy};
 
 use super::arguments::{Directions, Files, Settings, with_strategy};
 use super::contender::{Contender, Level, Way};
+use super::page_cache::PageCache;
 use super::part::{Direction, Part};
 use super::pieces::Piece;
 use super::scratch::{Scratch, make_together, open_together};
@@ -38,6 +39,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) team: &'a Team<'a>,
     pub(crate) scratch: &'a Scratch,
+    pub(crate) page_cache: Option<&'a PageCache>,
 }
 
 /// Whose order the bytes of a file are in.
@@ -353,6 +355,7 @@ impl<'a> Bed<'a> {
         (direction, pattern): (Direction, Pattern),
         open: &mut Option<File>,
     ) -> Result<Measured, Failure> {
+        self.enter_page_cache(part)?;
         let turn = match contender {
             Contender::BlockIo if self.bench.settings.device.is_some() => {
                 self.plain_turn(part, Work::Block, direction)
@@ -367,7 +370,17 @@ impl<'a> Bed<'a> {
             Ok((turn, statistics)) => (Ok(turn), statistics),
             Err(failure) => (Err(failure), CallStatistics::default()),
         };
-        Ok(Measured::of(&self.bench.team.all(own)?, statistics))
+        let all = self.bench.team.all(own);
+        if let Some(page_cache) = self.bench.page_cache {
+            self.bench.team.first(|| page_cache.leave())?;
+        }
+        Ok(Measured::of(&all?, statistics))
+    }
+
+    /// Limits the page cache for all ranks; the file is not in it then.
+    fn enter_page_cache(&self, part: usize) -> Result<(), Failure> {
+        let Some(page_cache) = self.bench.page_cache else { return Ok(()) };
+        self.bench.team.first(|| page_cache.enter(&self.on_disk(part).file))
     }
 
     /// A rank of Block I/O: one plain system call. Nothing can fail before the barrier.

@@ -6,6 +6,7 @@
 //! | `workload` | which bytes each rank has |
 //! | `contender` | strategies and levels of requests |
 //! | `device` | devices that are emulated |
+//! | `page_cache` | a limit on this machine's own page cache |
 //! | `team` | the ranks, and what they send each other |
 //! | `part` | a rank's memory and its calls |
 //! | `pieces` | what is contiguous in the file and in memory |
@@ -28,6 +29,7 @@ pub(crate) mod arguments;
 mod contender;
 mod device;
 mod measure;
+mod page_cache;
 mod part;
 mod pieces;
 mod report;
@@ -40,11 +42,15 @@ pub(crate) mod workload;
 
 pub(crate) use arguments::{Arguments, parse_directory, programs_of};
 
+use std::{io, thread};
+
 use arguments::{Settings, Transport, World};
 use contender::{Contender, Level, Plain, Way};
 use measure::{Bed, Bench, Repetition};
+use page_cache::PageCache;
 use pario::{Communicator, Strategy, Threads};
 use report::{Facts, Figure, Line, Report};
+use rustix::process::{Signal, getpid, kill_process};
 use scratch::Scratch;
 use team::Team;
 use turn::Measured;
@@ -57,9 +63,22 @@ use crate::failure::Failure;
 /// # Errors
 /// `Usage` if the arguments make no sense together, `Run` if a call failed or a byte was wrong.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.ends_with_stdin() {
+        thread::spawn(end_with_stdin);
+    }
     match pario_mpi::launched() {
         Some(_) if !arguments.is_embedded() => on_mpi(arguments),
         _ => on_threads(arguments),
+    }
+}
+
+/// Ends the program as Ctrl-C does once nobody can write to its input: `pario study`, which
+/// started it, is gone.
+fn end_with_stdin() {
+    let ended = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    if ended.is_ok() {
+        // This process exists.
+        let _ = kill_process(getpid(), Signal::INT);
     }
 }
 
@@ -70,7 +89,8 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
     if let Transport::Threads { nodes, share_memory } = settings.transport {
         threads = threads.nodes(nodes).share_memory(share_memory);
     }
-    let outcomes = threads.run(|comm| on_rank(&settings, &Team::new(&*comm)));
+    let page_cache = settings.page_cache_bytes.map(PageCache::new).transpose()?;
+    let outcomes = threads.run(|comm| on_rank(&settings, &Team::new(&*comm), page_cache.as_ref()));
     outcomes.into_iter().collect()
 }
 
@@ -83,7 +103,7 @@ fn on_mpi(arguments: &Arguments) -> Result<(), Failure> {
     let nodes = (0..comm.size()).map(|rank| comm.node(rank) + 1).max().unwrap_or(1);
     let world = World { ranks: comm.size(), nodes, mpi: universe.version() };
     let settings = Settings::new(arguments, Some(&world));
-    let outcome = settings.and_then(|settings| on_rank(&settings, &Team::new(&*comm)));
+    let outcome = settings.and_then(|settings| on_rank(&settings, &Team::new(&*comm), None));
     match outcome {
         Err(Failure::Lost(text)) => {
             eprintln!("pario: rank {}: {text}", comm.rank());
@@ -95,9 +115,13 @@ fn on_mpi(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// What every rank does.
-fn on_rank(settings: &Settings, team: &Team<'_>) -> Result<(), Failure> {
+fn on_rank(
+    settings: &Settings,
+    team: &Team<'_>,
+    page_cache: Option<&PageCache>,
+) -> Result<(), Failure> {
     let scratch = Scratch::new(team, &settings.directory, settings.file_bytes())?;
-    let bench = Bench { settings, team, scratch: &scratch };
+    let bench = Bench { settings, team, scratch: &scratch, page_cache };
     let per_program = settings.contenders.len() * settings.programs.len();
     let steps = u64::try_from(per_program).unwrap_or(u64::MAX) * u64::from(settings.repeat);
     let report = match team.is_first() {
@@ -109,14 +133,26 @@ fn on_rank(settings: &Settings, team: &Team<'_>) -> Result<(), Failure> {
         Err(failure) => (None, Err(failure)),
     };
     team.agree(begun)?;
-    for program in &settings.programs {
+    let count = settings.programs.len();
+    scratch.results_are(&results_so_far(0, count));
+    for (done, program) in (1..).zip(&settings.programs) {
         let measured = measure(bench, program, report.as_ref())?;
-        for (workload, (facts, lines)) in program.parts.iter().zip(&measured) {
-            let printed = report.as_ref().map(|report| report.lines(&**workload, facts, lines));
-            team.agree(printed.unwrap_or(Ok(())))?;
-        }
+        let printed = report.as_ref().map(|report| {
+            let parts = program.parts.iter().zip(&measured);
+            let mut parts = parts.map(|(part, (facts, lines))| report.lines(&**part, facts, lines));
+            scratch.publish(&results_so_far(done, count), || parts.try_for_each(|one| one))
+        });
+        team.agree(printed.unwrap_or(Ok(())))?;
     }
     team.agree(report.map_or(Ok(()), |report| report.finish()))
+}
+
+/// Where the results of a run are that has not ended.
+fn results_so_far(done: usize, count: usize) -> String {
+    match done {
+        0 => format!("none of {count} workloads was measured to its end, so there are no results"),
+        _ => format!("the results of {done} of {count} workloads are on stdout"),
+    }
 }
 
 /// One contender's repetitions of one part, or why it has none.

@@ -17,6 +17,7 @@ use super::scratch::Scratch;
 use super::turn::Measured;
 use super::workload::{Program, Workload};
 use crate::failure::Failure;
+use crate::sweep;
 
 /// What is known of a workload, besides its measurements.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +105,9 @@ struct Record<'a> {
     /// The device whose time was taken, if it was not the real one.
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<&'a str>,
+    /// The limit of the machine's own page cache, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page_cache_bytes: Option<u64>,
     direction: &'a str,
     /// From the first rank that begins to the last one that has ended its calls.
     seconds: f64,
@@ -212,7 +216,7 @@ impl<'a> Report<'a> {
         bar.set_style(style.map_err(|error| Failure::during("progress bar", error))?);
         let report = Report { settings, origin: Origin::new(settings, scratch), bar };
         match settings.json {
-            true => eprint!("{}", busy_note()),
+            true => sweep::write(&busy_note()),
             false => report.print(&header(settings, scratch))?,
         }
         Ok(report)
@@ -246,7 +250,7 @@ impl<'a> Report<'a> {
             asides += &self.aside(workload, line);
         }
         if self.settings.json {
-            self.bar.suspend(|| eprint!("{asides}"));
+            self.bar.suspend(|| sweep::write(&asides));
             return self.print(&results);
         }
         self.print(&format!("{results}\n{asides}"))
@@ -317,6 +321,7 @@ impl<'a> Report<'a> {
                 memory: facts.memory,
                 files: self.settings.files.name(),
                 device: self.settings.device.as_ref().map(|(name, _)| name.as_str()),
+                page_cache_bytes: self.settings.page_cache_bytes,
                 direction: direction.name(),
                 seconds: measured.seconds,
                 step_seconds: measured.step_seconds,
@@ -435,6 +440,10 @@ fn header(settings: &Settings, scratch: &Scratch) -> String {
     );
     if let Some((device, _)) = &settings.device {
         text += &format!("times of an emulated device: {device}\n");
+    }
+    if let Some(bytes) = settings.page_cache_bytes {
+        text +=
+            &format!("page cache limited to {bytes} bytes, without the file before each call\n");
     }
     text += &busy_note();
     let parts = settings.programs.iter().flat_map(|program| &program.parts);

@@ -1,5 +1,5 @@
 //! The directory of the files that are measured: made at the start, removed at the end with all
-//! that is in it, whatever the end is.
+//! that is in it, whatever the end is. An end before its time says where the results so far are.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -7,10 +7,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::team::Team;
 use crate::failure::Failure;
+use crate::sweep::{self, Sweeper};
 
 /// Whether Ctrl-C is being handled: files vanish, and the program ends with code 130.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -24,10 +26,32 @@ pub(crate) fn wait_if_interrupted() {
 }
 
 /// A new directory with a name of its own, known to every rank. The first one removes it when this
-/// is dropped, and on Ctrl-C.
+/// is dropped, and on Ctrl-C; a process of its own does so if the first one is killed.
 pub(crate) struct Scratch {
     path: PathBuf,
-    removes: bool,
+    /// Of the first rank.
+    early_end: Option<Arc<Mutex<EarlyEnd>>>,
+}
+
+/// What an end before its time needs.
+struct EarlyEnd {
+    sweeper: Option<Sweeper>,
+    /// Where results are.
+    text: String,
+}
+
+impl EarlyEnd {
+    fn results_are(&mut self, text: &str) {
+        text.clone_into(&mut self.text);
+        if let Some(sweeper) = &mut self.sweeper {
+            sweeper.if_killed(text);
+        }
+    }
+}
+
+fn locked(early_end: &Mutex<EarlyEnd>) -> MutexGuard<'_, EarlyEnd> {
+    // Nothing in there can be half done.
+    early_end.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Scratch {
@@ -48,16 +72,24 @@ impl Scratch {
         let names = team.all(own)?;
         let name = names.into_iter().next().unwrap_or_default();
         let path = PathBuf::from(OsString::from_vec(name));
-        Ok(made.unwrap_or(Scratch { path, removes: false }))
+        Ok(made.unwrap_or(Scratch { path, early_end: None }))
     }
 
     fn make(directory: &Path, bytes: u64) -> Result<Scratch, Failure> {
         check_room(directory, bytes)?;
         let path = directory.join(format!("pario-bench-{}.tmp", process::id()));
         // Before there is a directory: a Ctrl-C right after its creation would leave it.
-        let removed = path.clone();
+        let mut early_end = EarlyEnd { sweeper: Sweeper::start(&path), text: String::new() };
+        early_end.results_are("there are no results yet");
+        let early_end = Arc::new(Mutex::new(early_end));
+        let (removed, handed) = (path.clone(), Arc::clone(&early_end));
         let handled = ctrlc::set_handler(move || {
             INTERRUPTED.store(true, Ordering::SeqCst);
+            let mut early_end = locked(&handed);
+            sweep::say(&format!("interrupted; {}", early_end.text));
+            if let Some(sweeper) = &mut early_end.sweeper {
+                sweeper.if_killed("");
+            }
             remove_while_in_use(&removed);
             process::exit(130);
         });
@@ -66,7 +98,27 @@ impl Scratch {
             let shown = directory.display();
             Failure::Usage(format!("--dir {shown}: cannot make a directory: {error}"))
         })?;
-        Ok(Scratch { path, removes: true })
+        Ok(Scratch { path, early_end: Some(early_end) })
+    }
+
+    /// Says where results are, for an end before its time.
+    pub(crate) fn results_are(&self, text: &str) {
+        if let Some(early_end) = &self.early_end {
+            locked(early_end).results_are(text);
+        }
+    }
+
+    /// Prints results and says where they are; an interruption comes before or after both.
+    pub(crate) fn publish(
+        &self,
+        text: &str,
+        print: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let Some(early_end) = &self.early_end else { return Ok(()) };
+        let mut early_end = locked(early_end);
+        print()?;
+        early_end.results_are(text);
+        Ok(())
     }
 
     /// Where a file of this name is.
@@ -81,12 +133,14 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if !self.removes {
-            return;
+        let Some(early_end) = &self.early_end else { return };
+        // The handler of Ctrl-C may have been faster.
+        if let Err(error) = fs::remove_dir_all(&self.path)
+            && self.path.exists()
+        {
+            sweep::say(&format!("{} could not be removed: {error}", self.path.display()));
         }
-        if let Err(error) = fs::remove_dir_all(&self.path) {
-            eprintln!("pario: {} could not be removed: {error}", self.path.display());
-        }
+        locked(early_end).sweeper = None;
     }
 }
 

@@ -22,6 +22,7 @@ impl Ground {
     /// Makes the file in a directory that has room for `bytes`.
     pub(super) fn new(team: &Team<'_>, directory: &Path, bytes: u64) -> Result<Ground, Failure> {
         let directory = Scratch::new(team, directory, bytes)?;
+        directory.results_are("no profile was written");
         let path = directory.file("calibrate");
         let file = make_together(team, &path)?;
         Ok(Ground { path, file, _directory: directory })

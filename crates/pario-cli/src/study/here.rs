@@ -1,16 +1,19 @@
 //! Measurements on this machine: `pario bench` in a process of its own, its results read as JSON.
 //!
-//! That process verifies every byte and removes its files, also on Ctrl-C, which is passed on.
+//! That process verifies every byte and removes its files, also on Ctrl-C, which is passed on. Its
+//! input is a pipe that ends with this process, so that it ends, too, if this one is killed.
 
-use std::process::{Command, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
 use super::Run;
+use super::disk::{self, Disk};
 use super::outcome::Findings;
 use crate::failure::Failure;
 
@@ -23,8 +26,8 @@ pub(super) fn interrupt() {
     const TRIES: u32 = 300;
     INTERRUPTED.store(true, Ordering::SeqCst);
     if let Some(pid) = Pid::from_raw(CHILD.load(Ordering::SeqCst)) {
-        // It may have got the signal from the terminal, or have ended.
-        let _ = kill_process(pid, Signal::INT);
+        // It may have ended.
+        let _ = kill_process_group(pid, Signal::INT);
     }
     for _ in 0..TRIES {
         if CHILD.load(Ordering::SeqCst) == 0 {
@@ -87,26 +90,67 @@ impl Table {
 /// # Errors
 /// It failed: a byte was wrong, or it could not run.
 pub(crate) fn bench(run: &Run, words: &str, findings: &mut Findings) -> Result<Table, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::during("finding the program itself", error))?;
-    let mut command = Command::new(program);
-    command.args(["bench", "--embedded", "--json"]).args(words.split_whitespace());
+    let mut command = Command::new(program()?);
+    let output = measure(run, &mut command, words)?;
+    table(words, &output, findings)
+}
+
+/// The same on a disk in memory, with a limit on the page cache; or why there can be no such thing.
+///
+/// # Errors
+/// It failed: a byte was wrong.
+pub(super) fn bench_on(
+    run: &Run,
+    words: &str,
+    disk: Disk,
+    findings: &mut Findings,
+) -> Result<Result<Table, String>, Failure> {
+    /// That of `pario bench` if it cannot limit the page cache.
+    const USAGE: i32 = 2;
+    if let Some(reason) = Disk::hindrance() {
+        return Ok(Err(reason.to_owned()));
+    }
+    let mut command = disk.command(run);
+    command.arg(program()?);
+    let output = measure(run, &mut command, words)?;
+    if let Some(disk::REFUSED | USAGE) = output.status.code() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let reason = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no disk");
+        return Ok(Err(reason.trim().to_owned()));
+    }
+    table(words, &output, findings).map(Ok)
+}
+
+fn program() -> Result<std::path::PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| Failure::during("finding the program itself", error))
+}
+
+/// Runs the rest of a command; its process group is its own, so that Ctrl-C reaches it once.
+fn measure(run: &Run, command: &mut Command, words: &str) -> Result<Output, Failure> {
+    command.args(["bench", "--embedded", "--json", "--end-with-stdin"]);
+    command.args(words.split_whitespace());
     if let Some(directory) = &run.directory {
         command.arg("--dir").arg(directory);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().map_err(|error| Failure::during("starting pario bench", error))?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let child = command.spawn();
+    let mut child = child.map_err(|error| Failure::during("starting pario bench", error))?;
+    let pipe = child.stdin.take();
     CHILD.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
     let output = child.wait_with_output();
+    drop(pipe);
     CHILD.store(0, Ordering::SeqCst);
     while INTERRUPTED.load(Ordering::SeqCst) {
         // The handler of Ctrl-C ends the program.
         thread::park();
     }
-    let output = output.map_err(|error| Failure::during("pario bench", error))?;
+    output.map_err(|error| Failure::during("pario bench", error))
+}
+
+fn table(words: &str, output: &Output, findings: &mut Findings) -> Result<Table, Failure> {
     if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        return Err(Failure::Run(format!("pario bench {words}: {}", text.trim())));
+        let (text, status) = (String::from_utf8_lossy(&output.stderr), output.status);
+        return Err(Failure::Run(format!("pario bench {words}: {status}: {}", text.trim())));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let record = |line: &str| {

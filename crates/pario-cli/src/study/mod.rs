@@ -11,6 +11,7 @@
 //! | `drive/` | techniques on the virtual clock, round by round |
 //! | `count` | real calls on files in memory, counted |
 //! | `here` | runs of `pario bench` |
+//! | `disk` | a disk in memory for them, with the page cache of this machine |
 //! | `paper_000`, ... | the experiments of each paper |
 //!
 //! An experiment is an entry of [`list::EXPERIMENTS`] and a function for each of its modes. The
@@ -19,6 +20,7 @@
 
 mod arguments;
 mod count;
+mod disk;
 mod drive;
 mod here;
 mod list;
@@ -42,6 +44,7 @@ use outcome::Findings;
 use report::Report;
 
 use crate::failure::Failure;
+use crate::sweep;
 
 /// How an experiment is run.
 #[derive(Clone, Debug)]
@@ -73,11 +76,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if chosen.is_empty() {
         return report::print_list(arguments.json);
     }
+    if pario_mpi::launched().is_some_and(|launch| launch.size != Some(1)) {
+        let text = "study starts ranks itself, as threads: start it without mpirun or srun";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     let mut report = Report::new(arguments, chosen.len())?;
     for (experiment, mode) in chosen {
         let run = Run { mode, full: arguments.full, directory: arguments.dir.clone() };
-        let findings = (experiment.run)(&run)
-            .map_err(|failure| failure.in_part(&format!("{} ({})", experiment.id, mode.name())))?;
+        let findings = (experiment.run)(&run).map_err(|failure| {
+            sweep::say(&report.results_are());
+            failure.in_part(&format!("{} ({})", experiment.id, mode.name()))
+        })?;
         report.add(experiment, &run, findings)?;
     }
     report.finish()

@@ -9,6 +9,7 @@ use pario::model::paper::{
 };
 use pario::model::presets::Device;
 
+use super::disk::Disk;
 use super::drive::{Rounds, Shuffle, Taken, Way, World, independent, individual, real, shuffled};
 use super::here;
 use super::outcome::{Findings, Row};
@@ -64,7 +65,7 @@ fn loss(curve: &Curve, from: u64, to: u64) -> f64 {
     (1.0 - at(curve, to) / at(curve, from)) * 100.0
 }
 
-/// 001-fig4 here: emulated devices in real time.
+/// 001-fig4 here: emulated devices in real time, and disks in memory.
 fn fig4_here(run: &Run) -> Outcome {
     let mut findings = Findings::default();
     let particles = run.size(819_200, 1_638_400);
@@ -85,10 +86,49 @@ fn fig4_here(run: &Run) -> Outcome {
         let label = format!("emulated {name}, lost with a cache of half the data");
         findings.push(Row::within(label, paper, (lost, "%"), range));
     }
-    let label = "this machine's own page cache";
-    let reason = "a limit on it would limit the buffers of the ranks as well";
-    findings.push(Row::cannot(label, "11.5 to 92.7 %", reason));
+    fig4_limited(run, &words, bytes, &mut findings)?;
     Ok(findings)
+}
+
+/// 001-fig4 here: this machine's own page cache, limited, in front of disks in memory.
+fn fig4_limited(
+    run: &Run,
+    words: &str,
+    bytes: u64,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let limits = [(92.7, 80.0..=100.0), (84.8, 60.0..=100.0), (11.5, 0.0..=25.0)];
+    for ((name, device), (paper, range)) in DEVICES.into_iter().zip(limits) {
+        let bytes_per_s = (name != "NVM").then(|| whole(device.write_bytes_per_s));
+        let disk = Disk { bytes: bytes * 2 + 64 * MB, bytes_per_s };
+        let speed = match bytes_per_s {
+            Some(speed) => format!("{} MB/s", speed / 1_000_000),
+            None => "memory's speed".to_owned(),
+        };
+        let label = format!("disk with {speed} ({name}), lost with a page cache of half the data");
+        let mut seconds = Vec::new();
+        for cache in [bytes * 5, bytes / 2] {
+            let words = format!("{words} --fresh --page-cache {cache}");
+            match here::bench_on(run, &words, disk, findings)? {
+                Ok(table) => seconds.push(table.find("posix", Some(0), "write")?.seconds()),
+                Err(reason) => {
+                    findings.push(Row::cannot(&label, &format!("{paper} %"), reason));
+                    break;
+                }
+            }
+        }
+        if let [large, small] = seconds[..] {
+            let lost = (1.0 - large / small) * 100.0;
+            findings.push(Row::within(label, paper, (lost, "%"), range));
+        }
+    }
+    findings.note("disks are loop devices in memory with ext4, in place of the directory of files");
+    Ok(())
+}
+
+/// A bandwidth without its fraction.
+fn whole(bytes_per_s: f64) -> u64 {
+    format!("{bytes_per_s:.0}").parse().unwrap_or(u64::MAX)
 }
 
 /// 001-fig4: HACC-IO writes.

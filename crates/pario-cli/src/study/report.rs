@@ -20,6 +20,7 @@ use super::here;
 use super::list::{EXPERIMENTS, Experiment};
 use super::outcome::{Findings, Row, Series, Verdict};
 use crate::failure::Failure;
+use crate::sweep;
 
 /// A result as programs get it.
 #[derive(Serialize)]
@@ -39,12 +40,36 @@ struct Record<'a> {
     command: String,
 }
 
+/// Where results are.
+#[derive(Clone)]
+struct Place {
+    /// Experiments that are done, of how many.
+    done: Arc<AtomicUsize>,
+    count: usize,
+    /// Besides stdout.
+    output: Option<PathBuf>,
+}
+
+impl Place {
+    fn words(&self) -> String {
+        let (done, count) = (self.done.load(Ordering::Relaxed), self.count);
+        if done == 0 {
+            return "there are no results yet".to_owned();
+        }
+        let place = match &self.output {
+            Some(path) => format!("in {}", path.display()),
+            None => "on stdout".to_owned(),
+        };
+        format!("the results of {done} of {count} are {place}")
+    }
+}
+
 /// Prints results as they come.
 pub(super) struct Report {
     json: bool,
     output: Option<(PathBuf, File)>,
-    /// Experiments that are done, for the word at the end.
-    done: Arc<AtomicUsize>,
+    /// Where results are, for the word at the end.
+    place: Place,
     verdicts: [usize; 4],
 }
 
@@ -60,19 +85,20 @@ impl Report {
             None => None,
         };
         let done = Arc::new(AtomicUsize::new(0));
-        let (counted, place) = (done.clone(), arguments.output.clone());
+        let place = Place { done, count, output: arguments.output.clone() };
+        let handed = place.clone();
         let handled = ctrlc::set_handler(move || {
             here::interrupt();
-            let done = counted.load(Ordering::Relaxed);
-            let place = match &place {
-                Some(path) => format!("in {}", path.display()),
-                None => "on stdout".to_owned(),
-            };
-            eprintln!("pario: interrupted; the results of {done} of {count} are {place}");
+            sweep::say(&format!("interrupted; {}", handed.words()));
             process::exit(130);
         });
         handled.map_err(|error| Failure::during("arranging for Ctrl-C", error))?;
-        Ok(Report { json: arguments.json, output, done, verdicts: [0; 4] })
+        Ok(Report { json: arguments.json, output, place, verdicts: [0; 4] })
+    }
+
+    /// Where the results so far are.
+    pub(super) fn results_are(&self) -> String {
+        self.place.words()
     }
 
     /// Prints what an experiment has found.
@@ -100,7 +126,7 @@ impl Report {
             true => print(&line)?,
             false => print(&table(experiment, run, &findings))?,
         }
-        self.done.fetch_add(1, Ordering::Relaxed);
+        self.place.done.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
