@@ -266,6 +266,7 @@ fn summary(request: &Request) -> Summary {
         len: request.bytes,
         piece_bytes: request.piece_bytes.max(1),
         sorted: true,
+        in_order: true,
     }
 }
 

@@ -194,13 +194,20 @@ pub(super) fn profile(
     storage(&mut findings, Direction::Read, &mut profile.storage.read, (situation, measured));
     storage(&mut findings, Direction::Write, &mut profile.storage.write, (situation, measured));
     let memory = &mut profile.memory;
-    for (key, scatter, place) in [
-        ("memory.gather", false, &mut memory.gather),
-        ("memory.scatter", true, &mut memory.scatter),
+    let random = (memory.gather_random.clone(), memory.scatter_random.clone());
+    let mut gather_random = random.0.unwrap_or_else(|| memory.gather.clone());
+    let mut scatter_random = random.1.unwrap_or_else(|| memory.scatter.clone());
+    for (key, (scatter, random), place) in [
+        ("memory.gather", (false, false), &mut memory.gather),
+        ("memory.scatter", (true, false), &mut memory.scatter),
+        ("memory.gather_random", (false, true), &mut gather_random),
+        ("memory.scatter_random", (true, true), &mut scatter_random),
     ] {
-        let curve = measured.curve(&PIECE_BYTES, |bytes| Probe::Copy { scatter, bytes });
-        findings.take(key, place, curve);
+        let probe = |bytes| Probe::Copy { scatter, random, bytes };
+        findings.take(key, place, measured.curve(&PIECE_BYTES, probe));
     }
+    memory.gather_random = Some(gather_random);
+    memory.scatter_random = Some(scatter_random);
     let copied = measured.concurrency(&situation.groups(), |ranks| Probe::CopyTogether { ranks });
     findings.take("memory.concurrent", &mut memory.concurrent, copied);
     others(&mut findings, &mut profile, (situation, measured));
@@ -227,12 +234,16 @@ fn storage(
     let call = measured.estimate(probe(Pattern::Sequential, CACHED_BYTES[0]));
     let call = call.map(|call| Found { value: rounded(call.seconds * 1e6), spread: call.spread });
     findings.take(&format!("{name}.call_us"), &mut accesses.call_us, call);
+    let default = accesses.contiguous.clone();
+    let mut contiguous = default.unwrap_or_else(|| accesses.sequential.clone());
     for (key, pattern, place) in [
         ("sequential", Pattern::Sequential, &mut accesses.sequential),
+        ("contiguous", Pattern::Contiguous, &mut contiguous),
         ("scattered", Pattern::Scattered, &mut accesses.scattered),
     ] {
         findings.take(&format!("{name}.{key}"), place, curve(pattern, &CACHED_BYTES));
     }
+    accesses.contiguous = Some(contiguous);
     if let Some(place) = &mut accesses.new_file {
         findings.take(&format!("{name}.new_file"), place, curve(Pattern::NewFile, &CACHED_BYTES));
     }
@@ -375,7 +386,7 @@ mod tests {
 
     #[test]
     fn noisy_and_impossible_values_leave_the_default_and_are_named() {
-        let gather = Probe::Copy { scatter: false, bytes: 512 };
+        let gather = Probe::Copy { scatter: false, random: false, bytes: 512 };
         let message = Probe::Message { to: 1, bytes: 1 << 20 };
         let Calibrated { profile, findings } = calibrated(|probe, samples| {
             if *probe == gather {

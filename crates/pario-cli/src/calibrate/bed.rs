@@ -31,16 +31,24 @@ const NEW_PART_BYTES: u64 = 4 * MIB;
 
 /// Bytes that a rank may move in one measurement, and when it stops before that.
 const MOVED_BYTES: u64 = 4 * MIB;
+/// Bytes that each rank moves where several move bytes at the same time.
+const TOGETHER_BYTES: u64 = 16 * MIB;
 const CALLS_MAX: u64 = 2000;
 const ENOUGH: Duration = Duration::from_millis(3);
 
-/// Where `O_DIRECT` wants memory and offsets to begin. All accesses have such memory: some
-/// processors copy several times slower to memory that begins a few bytes after a page.
+/// Where `O_DIRECT` wants memory and offsets to begin, and where windows begin. Some processors
+/// copy several times slower to memory that begins a few bytes after a page, as that of malloc(3).
 const ALIGNMENT: usize = 4096;
 
-/// Bytes of the part that goes through the page cache: one MiB for each rank.
+/// Bytes of the part that goes through the page cache: more than caches of processors hold.
 fn cached_part_bytes(situation: &Situation) -> u64 {
-    u64::from(situation.ranks.max(16)) * MIB
+    u64::from(situation.ranks.max(64)) * MIB
+}
+
+/// Bytes of a rank that stand for the memory of a program: all ranks together have more than
+/// caches of processors hold.
+fn program_bytes(situation: &Situation) -> u64 {
+    (64 / u64::from(situation.ranks.max(1))).max(4) * MIB
 }
 
 /// The greatest size of the file.
@@ -58,9 +66,14 @@ pub(super) struct Bed<'a> {
     next_call: u64,
     /// The file without the page cache, where there is such a thing.
     direct: Option<File>,
+    /// As a window.
     buffer: Vec<u8>,
     /// Where the aligned part of the buffer begins.
     aligned: usize,
+    /// As the memory of a program.
+    program: Vec<u8>,
+    /// Bytes of earlier measurements: the next one finds others, which are in no cache.
+    visited: u64,
     copies: Copies,
 }
 
@@ -87,9 +100,22 @@ impl<'a> Bed<'a> {
         options.read(true).write(true).custom_flags(direct_flag);
         let direct = options.open(ground.path()).ok();
         let aligned = buffer.as_ptr().align_offset(ALIGNMENT) % ALIGNMENT;
-        let copies = Copies::new();
-        let next_call = 0;
-        Ok(Bed { team, ground, situation, comm, next_call, direct, buffer, aligned, copies })
+        let bytes = usize::try_from(program_bytes(&situation)).unwrap_or(0);
+        let (program, copies) = (vec![7; bytes], Copies::new(bytes));
+        let (next_call, visited) = (0, 0);
+        Ok(Bed {
+            team,
+            ground,
+            situation,
+            comm,
+            next_call,
+            direct,
+            buffer,
+            aligned,
+            program,
+            visited,
+            copies,
+        })
     }
 
     /// Measures once; the seconds of one access, piece, message, barrier or plan, the longest of
@@ -102,11 +128,13 @@ impl<'a> Bed<'a> {
             Probe::AccessTogether { direction, ranks } => {
                 self.together(ranks, |bed| bed.access_own_part(direction))
             }
-            Probe::Copy { scatter, bytes } => self.alone(|bed| Ok(Some(bed.copy(scatter, bytes)))),
+            Probe::Copy { scatter, random, bytes } => {
+                self.alone(|bed| Ok(Some(bed.copy(scatter, random, bytes))))
+            }
             Probe::CopyTogether { ranks } => self.together(ranks, |bed| {
                 // The first rank has just copied; the caches of the others are cold before this.
-                bed.copy(false, MIB);
-                Ok(bed.copy(false, MIB))
+                bed.copy(false, false, MIB);
+                Ok(bed.copy(false, false, MIB))
             }),
             Probe::Message { to, bytes } => self.ping_pong(to, bytes),
             Probe::Barrier => barrier_seconds(self.team).map(Some),
@@ -151,21 +179,37 @@ impl<'a> Bed<'a> {
         let old_bytes = cached_bytes + DIRECT_PART_BYTES;
         let slot = bytes.max(4096);
         let (file, start, part_bytes, step) = match (pattern, &self.direct) {
-            (Pattern::Sequential, _) => (&self.ground.file, 0, cached_bytes, bytes),
+            (Pattern::Sequential | Pattern::Contiguous, _) => {
+                (&self.ground.file, 0, cached_bytes, bytes)
+            }
             (Pattern::Scattered, _) => (&self.ground.file, 0, cached_bytes, slot),
             (Pattern::NewFile, _) => (&self.ground.file, old_bytes, NEW_PART_BYTES, bytes),
             (Pattern::Direct, Some(file)) => (file, cached_bytes, DIRECT_PART_BYTES, slot),
             (Pattern::Direct, None) => return Ok(None),
         };
-        let in_order = matches!(pattern, Pattern::Sequential | Pattern::NewFile);
+        let in_order = !matches!(pattern, Pattern::Scattered | Pattern::Direct);
         let places = part_bytes / step;
         let calls = (MOVED_BYTES / bytes).min(CALLS_MAX);
         let len = usize::try_from(bytes).unwrap_or(0);
-        let buffer = &mut self.buffer[self.aligned..self.aligned + len];
+        let memory = match pattern {
+            Pattern::Contiguous | Pattern::Scattered => &mut self.program[..],
+            Pattern::Sequential | Pattern::NewFile | Pattern::Direct => {
+                &mut self.buffer[self.aligned..self.aligned + len]
+            }
+        };
+        let parts = u64::try_from(memory.len()).unwrap_or(0) / bytes;
+        let first = match pattern {
+            Pattern::NewFile => 0,
+            _ => self.visited / step,
+        };
+        self.visited += calls * step;
         if pattern == Pattern::NewFile {
             self.ground.file.set_len(old_bytes)?;
         }
         repeated(calls, |index| {
+            let index = first + index;
+            let start_in_memory = usize::try_from(index % parts * bytes).unwrap_or(0);
+            let buffer = &mut memory[start_in_memory..start_in_memory + len];
             // A prime of this size visits every place once, far from the last one.
             let index = if in_order { index } else { index.wrapping_mul(7919) };
             let offset = start + index % places * step;
@@ -184,21 +228,31 @@ impl<'a> Bed<'a> {
 
     /// Accesses of 1 MiB in this rank's own part of the file.
     fn access_own_part(&mut self, direction: Direction) -> io::Result<f64> {
-        let offset = u64::from(self.team.rank()) * MIB;
+        let parts = cached_part_bytes(&self.situation) / u64::from(self.situation.ranks) / MIB;
+        let first = u64::from(self.team.rank()) * parts;
+        let visited = self.visited / MIB;
+        self.visited += TOGETHER_BYTES;
         let len = usize::try_from(MIB).unwrap_or(0);
         let buffer = &mut self.buffer[self.aligned..self.aligned + len];
-        repeated(MOVED_BYTES / MIB, |_| match direction {
-            Direction::Read => self.ground.file.read_exact_at(buffer, offset),
-            Direction::Write => self.ground.file.write_all_at(buffer, offset),
-        })
+        // All calls count: where a file has one writer at a time, one rank may wait in its first call
+        // for all those of another.
+        let begin = Instant::now();
+        for index in 0..TOGETHER_BYTES / MIB {
+            let offset = (first + (visited + index) % parts) * MIB;
+            match direction {
+                Direction::Read => self.ground.file.read_exact_at(buffer, offset)?,
+                Direction::Write => self.ground.file.write_all_at(buffer, offset)?,
+            }
+        }
+        Ok(begin.elapsed().as_secs_f64() / count(TOGETHER_BYTES / MIB))
     }
 
-    fn copy(&mut self, scatter: bool, bytes: u64) -> f64 {
+    fn copy(&mut self, scatter: bool, random: bool, bytes: u64) -> f64 {
         let piece_bytes = usize::try_from(bytes).unwrap_or(1);
         let copies = &mut self.copies;
-        let mut seconds = [0, 1, 2, 3].map(|part| {
+        let mut seconds = [(); 4].map(|()| {
             let begin = Instant::now();
-            let pieces = copies.run(scatter, piece_bytes, part);
+            let pieces = copies.run(scatter, random, piece_bytes);
             begin.elapsed().as_secs_f64() / count(pieces)
         });
         median(&mut seconds)
@@ -233,7 +287,7 @@ impl<'a> Bed<'a> {
             exchanged.map_err(|error: pario::Error| Failure::Lost(error.to_string()))?;
             seconds.push(begin.elapsed().as_secs_f64() / 2.0);
         }
-        Ok((own == 0).then(|| median(&mut seconds)))
+        Ok((own == 0).then(|| undisturbed(&mut seconds)))
     }
 
     /// The plan of a collective write, by the library's own clock.
@@ -290,11 +344,18 @@ fn median(seconds: &mut [f64]) -> f64 {
     seconds.get(seconds.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
+/// What a step takes whose partner is there: the end of the fastest quarter. The others have waited
+/// until the system woke a rank that had gone to sleep, which happens now and then.
+fn undisturbed(seconds: &mut [f64]) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    seconds.get(seconds.len() / 4).copied().unwrap_or(f64::NAN)
+}
+
 fn count(number: u64) -> f64 {
     u32::try_from(number).map_or(f64::MAX, f64::from)
 }
 
-/// The median time of a few barriers.
+/// The time of a barrier, by a few of them.
 fn barrier_seconds(team: &Team<'_>) -> Result<f64, Failure> {
     const BARRIERS: usize = 20;
     team.barrier()?;
@@ -304,7 +365,7 @@ fn barrier_seconds(team: &Team<'_>) -> Result<f64, Failure> {
         team.barrier()?;
         *one = begin.elapsed().as_secs_f64();
     }
-    Ok(median(&mut seconds))
+    Ok(undisturbed(&mut seconds))
 }
 
 /// Times of barriers, for about this long.

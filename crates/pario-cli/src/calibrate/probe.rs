@@ -46,7 +46,7 @@ pub(super) enum Probe {
     /// An access of 1 MiB by each of these ranks.
     AccessTogether { direction: Direction, ranks: u32 },
     /// One piece copied by the first rank.
-    Copy { scatter: bool, bytes: u64 },
+    Copy { scatter: bool, random: bool, bytes: u64 },
     /// 1 MiB copied by each of these ranks.
     CopyTogether { ranks: u32 },
     /// One message from the first rank to this one.
@@ -67,6 +67,7 @@ impl Probe {
                 lengths.iter().map(access).collect::<Vec<Probe>>()
             };
             all.extend(accesses(Pattern::Sequential, &CACHED_BYTES));
+            all.extend(accesses(Pattern::Contiguous, &CACHED_BYTES));
             all.extend(accesses(Pattern::Scattered, &CACHED_BYTES));
             all.extend(accesses(Pattern::Direct, &DIRECT_BYTES));
             if direction == Direction::Write {
@@ -76,7 +77,9 @@ impl Probe {
             all.extend(groups.map(|ranks| Probe::AccessTogether { direction, ranks }));
         }
         for scatter in [false, true] {
-            all.extend(PIECE_BYTES.map(|bytes| Probe::Copy { scatter, bytes }));
+            for random in [false, true] {
+                all.extend(PIECE_BYTES.map(|bytes| Probe::Copy { scatter, random, bytes }));
+            }
         }
         all.extend(situation.groups().into_iter().map(|ranks| Probe::CopyTogether { ranks }));
         for to in [situation.same_node, situation.other_node].into_iter().flatten() {
@@ -118,6 +121,7 @@ fn verb(direction: Direction) -> &'static str {
 fn adverb(pattern: Pattern) -> &'static str {
     match pattern {
         Pattern::Sequential => "sequential",
+        Pattern::Contiguous => "contiguous",
         Pattern::Scattered => "scattered",
         Pattern::NewFile => "new",
         Pattern::Direct => "direct",

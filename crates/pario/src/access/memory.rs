@@ -76,6 +76,11 @@ impl Buffer {
         &self.signature
     }
 
+    /// Whether data comes in the order of its addresses.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.layout.is_ascending()
+    }
+
     /// Whether all data is one run of memory.
     pub(crate) fn is_contiguous(&self) -> bool {
         self.layout.is_contiguous()

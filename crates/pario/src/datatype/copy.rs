@@ -255,8 +255,8 @@ impl<'a> Copying<'a> {
         cursor.chunk().map(|chunk| chunk.offset)
     }
 
-    /// Copies blocks of a list to or from one contiguous stretch, where both cursors are at such;
-    /// returns how many bytes it has copied.
+    /// Copies blocks of a list to or from one contiguous stretch, or to equal blocks of another
+    /// list, where both cursors are at such; returns how many bytes it has copied.
     ///
     /// # Safety
     /// As [`copy`].
@@ -266,6 +266,25 @@ impl<'a> Copying<'a> {
     unsafe fn copy_list(&mut self, limit: u64) -> u64 {
         let stretch = |cursor: &Cursor<'_>| cursor.chunk().filter(|chunk| chunk.count == 1);
         let (mut blocks, mut bytes) = (0, 0);
+        if let (Some(to_list), Some(from_list)) = (self.to.list(), self.from.list()) {
+            for ((to, len), (from, from_len)) in to_list.zip(from_list) {
+                let ends_here = bytes + len <= self.to.remaining();
+                if len != from_len || !ends_here || bytes >= limit {
+                    break;
+                }
+                let block = |offset| Chunk { offset, len, stride: 0, count: 1 };
+                let (to, from) =
+                    (self.to_span.checked(block(to)), self.from_span.checked(block(from)));
+                // SAFETY: both sides lie inside their spans; the caller answers for the rest.
+                unsafe { copy_block(to, from, narrow(len)) };
+                (blocks, bytes) = (blocks + 1, bytes + len);
+            }
+            if blocks > 0 {
+                self.to.advance_in_list(blocks, bytes);
+                self.from.advance_in_list(blocks, bytes);
+                return bytes;
+            }
+        }
         if let (Some(list), Some(stretch)) = (self.to.list(), stretch(&self.from)) {
             let start = self.from_span.checked(stretch);
             for (offset, len) in list {

@@ -103,6 +103,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Bytes that are left.
+    pub(crate) fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
     /// Offsets and lengths of the blocks of the list that the cursor is in, from the next one on;
     /// `None` if it is inside a block, or in something else.
     pub(crate) fn list(&self) -> Option<impl Iterator<Item = (i64, u64)> + use<'a>> {

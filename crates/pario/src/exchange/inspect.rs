@@ -46,6 +46,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) direction: Direction,
     /// The call's name, which all ranks of a collective must share.
     pub(crate) name: &'static str,
+    /// Whether the bytes are in memory in the order of the request, gaps aside.
+    pub(crate) in_order: bool,
     /// What this rank measured in its last collective, and learned so far.
     pub(crate) lesson: Lesson,
 }
@@ -107,8 +109,9 @@ impl Circumstances<'_> {
     }
 }
 
-fn summary(access: &Access) -> Summary {
+fn summary(access: &Access, in_order: bool) -> Summary {
     Summary {
+        in_order,
         reach: access.reach(),
         len: access.len(),
         piece_bytes: access.piece_bytes(),
@@ -118,7 +121,7 @@ fn summary(access: &Access) -> Summary {
 
 /// Plans a request that concerns nobody else.
 pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
-    let summaries = &[summary(&own)];
+    let summaries = &[summary(&own, around.in_order)];
     let correction = around.lesson.correction;
     let known =
         Requests { summaries, undisturbed: false, all_known: true, overlaps: false, correction };
@@ -269,9 +272,10 @@ struct Announcement {
 impl Announcement {
     fn new(around: &Circumstances<'_>, own: &Result<Access>) -> Announcement {
         let (error, summary, access) = match own {
-            Ok(access) => (None, summary(access), Some(access.clone())),
+            Ok(access) => (None, summary(access, around.in_order), Some(access.clone())),
             Err(error) => {
-                let nothing = Summary { reach: 0..0, len: 0, piece_bytes: 1, sorted: true };
+                let (sorted, in_order) = (true, true);
+                let nothing = Summary { reach: 0..0, len: 0, piece_bytes: 1, sorted, in_order };
                 (Some(error.clone()), nothing, None)
             }
         };
@@ -296,8 +300,9 @@ impl Announcement {
         self.lesson.write(&mut writer);
         writer.unsigned(u64::from(self.blocking));
         writer.text(&self.error.as_ref().map(Error::to_wire).unwrap_or_default());
-        let Summary { reach, len, piece_bytes, sorted } = &self.summary;
-        for number in [reach.start, reach.end, *len, *piece_bytes, u64::from(*sorted)] {
+        let Summary { reach, len, piece_bytes, sorted, in_order } = &self.summary;
+        let [sorted, in_order] = [*sorted, *in_order].map(u64::from);
+        for number in [reach.start, reach.end, *len, *piece_bytes, sorted, in_order] {
             writer.unsigned(number);
         }
         let mut access = Writer::default();
@@ -321,8 +326,8 @@ impl Announcement {
         let error = (!error.is_empty()).then(|| Error::from_wire(error));
         let (start, end) = (reader.unsigned()?, reader.unsigned()?);
         let (len, piece_bytes) = (reader.unsigned()?, reader.unsigned()?.max(1));
-        let sorted = reader.unsigned()? != 0;
-        let summary = Summary { reach: start..end, len, piece_bytes, sorted };
+        let (sorted, in_order) = (reader.unsigned()? != 0, reader.unsigned()? != 0);
+        let summary = Summary { reach: start..end, len, piece_bytes, sorted, in_order };
         let access = match reader.text()? {
             [] => None,
             bytes => Some(Access::read(&mut Reader::new(bytes))?),
@@ -569,6 +574,7 @@ mod tests {
                 blocking: true,
                 direction: Direction::Write,
                 name: "write_all",
+                in_order: true,
                 lesson: Lesson::default(),
             };
             let mut strategies = Vec::new();

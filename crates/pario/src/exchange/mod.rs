@@ -129,7 +129,7 @@ impl Job<'_> {
         statistics.strategy = plan.strategy;
         statistics.reason = plan.reason;
         statistics.windows = plan.steps.windows();
-        statistics.predicted += plan.predicted();
+        statistics.predicted += plan.predicted(statistics.planned);
         statistics.rounds += plan.steps.rounds();
         statistics.aggregators = wide(plan.steps.aggregators(self.communicator.size()));
         let outcome: Outcome = match &plan.steps {

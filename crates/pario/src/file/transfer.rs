@@ -20,7 +20,7 @@ use crate::exchange::inspect::{Circumstances, Known, Lesson, Outlook, alone, tog
 use crate::exchange::{Gate, Job, Prepared};
 use crate::hints::Hints;
 use crate::number::{narrow, wide};
-use crate::plan::{Direction, plain_writes_lock};
+use crate::plan::{Direction, Steps, plain_writes_lock};
 use crate::request::{self, Kind, Position};
 use crate::statistics::CallStatistics;
 use crate::view::{CompiledView, Representation};
@@ -331,24 +331,32 @@ impl Handle {
     ) -> Result<u64> {
         let start = Instant::now();
         let mut synchronisation = Duration::ZERO;
-        let prepared = self.prepare(begun, access, &mut synchronisation).await;
+        let asked = (access, buffer.is_in_order());
+        let prepared = self.prepare(begun, asked, &mut synchronisation).await;
         statistics.planning += start.elapsed().saturating_sub(synchronisation);
         statistics.synchronisation += synchronisation;
         statistics.planned |= !matches!(prepared, Ok((_, false)));
         match prepared {
-            Ok((prepared, _)) => {
+            Ok((prepared, is_new)) => {
                 let before = (statistics.exchange, statistics.storage);
+                let started = Instant::now();
                 let result = self.execute(begun.call, &prepared, buffer, statistics).await;
-                if begun.blocking && begun.kind.collective && result.is_ok() {
+                // The first call also pays for memory that is touched for the first time.
+                if begun.blocking && begun.kind.collective && result.is_ok() && !is_new {
+                    let plan = &prepared.plan;
+                    let storage = match &plan.steps {
+                        // A rank that is done waits for the others, which may not have had a core.
+                        Steps::Independent(_) => started.elapsed(),
+                        Steps::Shuffled(_) => statistics.storage - before.1,
+                    };
                     let nanoseconds =
                         |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
                     let lesson = Lesson {
                         call: begun.call,
                         exchange_ns: nanoseconds(statistics.exchange - before.0),
-                        storage_ns: nanoseconds(statistics.storage - before.1),
+                        storage_ns: nanoseconds(storage),
                         ..Lesson::default()
                     };
-                    let plan = &prepared.plan;
                     self.state().learned.remember(prepared.direction, &plan.base, lesson);
                 }
                 result
@@ -376,7 +384,7 @@ impl Handle {
     async fn prepare(
         &self,
         begun: &Begun,
-        access: Result<Access>,
+        (access, in_order): (Result<Access>, bool),
         synchronisation: &mut Duration,
     ) -> Result<(Arc<Prepared>, bool)> {
         let around = Circumstances {
@@ -386,6 +394,7 @@ impl Handle {
             blocking: begun.blocking,
             direction: begun.kind.direction,
             name: begun.kind.name,
+            in_order,
             lesson: self.state().learned.lesson(begun.kind.direction),
         };
         if !begun.kind.collective {
@@ -530,7 +539,8 @@ impl Handle {
         let start = Instant::now();
         self.wait_for(begun.earlier.clone()).await;
         let mut synchronisation = Duration::ZERO;
-        let prepared = self.prepare(&begun, access, &mut synchronisation).await;
+        // The memory is not known yet.
+        let prepared = self.prepare(&begun, (access, true), &mut synchronisation).await;
         let (prepared, _) = prepared.map_err(|error| self.explain(error))?;
         Ok(Plan::new(prepared, begun.kind, len, start.elapsed()))
     }

@@ -275,7 +275,9 @@ pub(super) fn total(requests: &[Summary]) -> Summary {
     let start = busy().map(|request| request.reach.start).min().unwrap_or(0);
     let end = busy().map(|request| request.reach.end).max().unwrap_or(0);
     let sorted = requests.iter().all(|request| request.sorted);
-    Summary { reach: start..end, len, piece_bytes: (len / pieces.max(1)).max(1), sorted }
+    let in_order = requests.iter().all(|request| request.in_order);
+    let piece_bytes = (len / pieces.max(1)).max(1);
+    Summary { reach: start..end, len, piece_bytes, sorted, in_order }
 }
 
 #[cfg(test)]
@@ -292,6 +294,7 @@ mod tests {
             len: piece * turns,
             piece_bytes: piece,
             sorted: true,
+            in_order: true,
         };
         (0..ranks).map(one).collect()
     }
@@ -355,7 +358,8 @@ mod tests {
     #[test]
     fn a_range_of_too_many_rounds_is_not_shuffled() {
         let hints = Hints { strategy: Strategy::TwoPhase, ..Hints::default() };
-        let far = Summary { reach: 0..1 << 62, len: 8, piece_bytes: 4, sorted: true };
+        let far =
+            Summary { reach: 0..1 << 62, len: 8, piece_bytes: 4, sorted: true, in_order: true };
         assert_eq!(chosen(&[far.clone(), far], true, &hints), Strategy::List);
     }
 }

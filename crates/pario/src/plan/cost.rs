@@ -14,7 +14,7 @@ use super::choose::total;
 use super::independent::{Independent, LockRule};
 use super::two_phase::{Holes, Placement, Route, SharedWindows, Shuffled};
 use super::{Direction, Phases, Planning, Steps, Summary, rank_of};
-use crate::model::profile::{Access, Pattern, Profile};
+use crate::model::profile::{Access, Curve, Pattern, Profile};
 use crate::number::{real, wide};
 
 /// A storage call that takes longer waits for a device or a server; a shorter one computes.
@@ -211,22 +211,55 @@ impl<'a> Scene<'a> {
             false => self.running(calls.servers),
         };
         let of_all = at_once.saturating_mul(self.nodes);
-        let access = Access { bytes: calls.bytes, pattern: calls.pattern, ranks: of_all };
-        let each_us = self.profile.access_us(calls.direction.into(), access);
-        let call_us = each_us.min(accesses.call_us);
+        // A call that computes holds the lock of its file, where that is what ranks wait for; one
+        // that waits shares nothing but the bandwidth.
+        let (ranks, slowdown) = match waits {
+            true => (of_all, 1.0),
+            false => (1, accesses.concurrent.slowdown(of_all)),
+        };
+        let access = Access { bytes: calls.bytes, pattern: calls.pattern, ranks };
+        let each_us = self.profile.access_us(calls.direction.into(), access) * slowdown;
+        let call_us = each_us.min(accesses.call_us * slowdown);
         let overlap = if waits && calls.batched { CALLS_AT_ONCE.min(calls.count) } else { 1.0 };
         let turns = calls.count / f64::from(at_once);
         cost.add(Part::Storage, names[0], turns * call_us / overlap.max(1.0));
         cost.add(Part::Storage, names[1], turns * (each_us - call_us));
     }
 
+    /// How much longer a storage call of several ranks takes, where calls compute.
+    fn slowdown(&self, servers: u32) -> f64 {
+        let accesses = match self.planning.direction {
+            Direction::Read => &self.profile.storage.read,
+            Direction::Write => &self.profile.storage.write,
+        };
+        match accesses.call_us > WAITING_CALL_US {
+            true => 1.0,
+            false => accesses.concurrent.slowdown(self.running(servers)),
+        }
+    }
+
     /// Copies of the pieces of the busiest node between users' memory and something contiguous.
+    fn user_copies_us(&self) -> f64 {
+        let memory = &self.profile.memory;
+        let (usual, random) = match self.planning.direction {
+            Direction::Write => (&memory.gather, &memory.gather_random),
+            Direction::Read => (&memory.scatter, &memory.scatter_random),
+        };
+        let random = random.as_ref().filter(|_| !self.total.in_order);
+        self.copied_us(random.unwrap_or(usual), self.node_bytes(), self.node_ranks)
+    }
+
+    /// Copies of pieces between memory that ranks have for them and something contiguous.
     fn copies_us(&self, bytes: f64, of: u32) -> f64 {
-        let running = self.running(of);
         let curve = match self.planning.direction {
             Direction::Write => &self.profile.memory.gather,
             Direction::Read => &self.profile.memory.scatter,
         };
+        self.copied_us(curve, bytes, of)
+    }
+
+    fn copied_us(&self, curve: &Curve, bytes: f64, of: u32) -> f64 {
+        let running = self.running(of);
         let piece_bytes = self.total.piece_bytes.max(1);
         let slowdown = self.profile.memory.concurrent.slowdown(running);
         bytes / real(piece_bytes) / f64::from(running) * curve.us(piece_bytes) * slowdown
@@ -244,7 +277,7 @@ impl<'a> Scene<'a> {
         let hole_bytes = real(reach.saturating_sub(self.total.len)) / self.pieces().max(1.0);
         let holes = hole_bytes >= 1.0;
         let sieves = holes && hole_bytes <= real(steps.hole_bytes);
-        let pattern = if holes { Pattern::Scattered } else { Pattern::Sequential };
+        let pattern = if holes { Pattern::Scattered } else { Pattern::Contiguous };
         let bytes = self.total.piece_bytes;
         let servers = self.node_ranks;
         let mut calls =
@@ -254,11 +287,7 @@ impl<'a> Scene<'a> {
             calls.bytes = steps.buffer_bytes.min(range).max(1);
             calls.count = real(range.div_ceil(calls.bytes)) * f64::from(self.node_ranks);
             calls.pattern = Pattern::Sequential;
-            cost.add(
-                Part::Exchange,
-                "pieces are copied",
-                self.copies_us(self.node_bytes(), servers),
-            );
+            cost.add(Part::Exchange, "pieces are copied", self.user_copies_us());
         }
         if sieves && direction == Direction::Write {
             // One after the other, where they lock what they read and write back.
@@ -322,17 +351,22 @@ impl<'a> Scene<'a> {
     /// Each rank copies its own bytes; windows are served meanwhile.
     fn shared(&self, shuffled: &Shuffled, shared: SharedWindows, cost: &mut Cost) {
         let all = self.node_ranks;
-        cost.add(Part::Exchange, "pieces are copied", self.copies_us(self.node_bytes(), all));
-        if shared.packed {
-            let us = self.copies_us(self.node_bytes(), all);
-            cost.add(Part::Exchange, "windows are assembled", us);
-        }
         let bytes = if shared.packed { shared.part_bytes } else { shuffled.window_bytes() };
         let servers = match shuffled.all_serve() {
             true => all,
             false => rank_of(shuffled.domains().len()),
         };
         self.windows(shuffled, bytes.min(shuffled.window_bytes()), servers, cost);
+        // While ranks that store wait for each other, the others copy, where they have something to
+        // copy just then.
+        let free_us = cost.of(Part::Storage) * (1.0 - 1.0 / self.slowdown(servers)) / 2.0;
+        let copies_us = self.user_copies_us();
+        cost.add(Part::Exchange, "pieces are copied", copies_us - free_us);
+        if shared.packed {
+            let us = self.copies_us(self.node_bytes(), all);
+            let free_us = (free_us - copies_us).max(0.0);
+            cost.add(Part::Exchange, "windows are assembled", us - free_us);
+        }
         let turns = f64::from(shuffled.window_count()) / real(shared.slots.max(1));
         cost.add(Part::Exchange, "ranks wait for windows", turns * self.barrier_us());
     }
@@ -369,8 +403,7 @@ impl<'a> Scene<'a> {
 
     /// Bytes are packed by the ranks, and put into windows by the aggregators; or the other way.
     fn packed(&self, aggregators: u32, on_node: u32, cost: &mut Cost) {
-        let us = self.copies_us(self.node_bytes(), self.node_ranks);
-        cost.add(Part::Exchange, "pieces are packed", us);
+        cost.add(Part::Exchange, "pieces are packed", self.user_copies_us());
         let serving_nodes = f64::from(self.nodes.min(aggregators));
         let assembled = real(self.total.len) / serving_nodes;
         cost.add(Part::Exchange, "windows are assembled", self.copies_us(assembled, on_node));
@@ -405,7 +438,8 @@ impl<'a> Scene<'a> {
         cost.add(Part::Exchange, "messages", messages_us);
         cost.add(Part::Exchange, "bytes between nodes", away_us);
         cost.add(Part::Exchange, "bytes on a node", local_us);
-        let relayed = self.node_bytes() / 2.0 * f64::from(phases.count);
+        cost.add(Part::Exchange, "pieces are copied", self.user_copies_us());
+        let relayed = self.node_bytes() / 2.0 * f64::from(phases.count.saturating_sub(1));
         cost.add(Part::Exchange, "pieces are packed", self.copies_us(relayed, self.node_ranks));
         match phases.is_complete() {
             true => {

@@ -102,7 +102,8 @@ mod tests {
 
     fn lock_of_a_write(hints: &Hints) -> LockRule {
         let file = FileFacts::of_threads(2);
-        let requests = [Summary { reach: 0..100, len: 10, piece_bytes: 1, sorted: true }];
+        let requests =
+            [Summary { reach: 0..100, len: 10, piece_bytes: 1, sorted: true, in_order: true }];
         let planning = Planning::of(Direction::Write, &requests, false, hints, &file);
         lock_rule(Strategy::Sieve, &planning)
     }

@@ -77,6 +77,8 @@ pub(crate) struct Summary {
     pub(crate) piece_bytes: u64,
     /// Whether its bytes come in the order of their offsets, none twice.
     pub(crate) sorted: bool,
+    /// Whether its bytes are in memory in the same order, gaps aside.
+    pub(crate) in_order: bool,
 }
 
 /// What the planner must know of an open file; the same on every rank.
@@ -252,8 +254,11 @@ impl Plan {
         self.base.corrected_us(self.correction)
     }
 
-    pub(crate) fn predicted(&self) -> Duration {
-        Duration::try_from_secs_f64(self.predicted_us() / 1e6).unwrap_or_default()
+    /// The predicted time of a call that makes the plan, or of one that finds it kept.
+    pub(crate) fn predicted(&self, is_new: bool) -> Duration {
+        let planning_us = if is_new { 0.0 } else { self.base.of(Part::Planning) };
+        let us = (self.predicted_us() - planning_us).max(0.0);
+        Duration::try_from_secs_f64(us / 1e6).unwrap_or_default()
     }
 
     /// Whether another way is predicted to be clearly faster, by what was learned since.

@@ -491,7 +491,7 @@ mod tests {
         let file = FileFacts { nodes, cores, shared_bytes: 0, ..FileFacts::of_threads(0) };
         let len = reach.end - reach.start;
         // Two ranks, so that there are messages.
-        let request = Summary { reach, len, piece_bytes: 4, sorted: true };
+        let request = Summary { reach, len, piece_bytes: 4, sorted: true, in_order: true };
         let requests = [request.clone(), request];
         two_phase(&Planning::of(Direction::Write, &requests, true, hints, &file))
     }
@@ -503,7 +503,13 @@ mod tests {
         hints: &Hints,
     ) -> Shuffled {
         let file = FileFacts { shared_bytes, cores: vec![cores], ..FileFacts::of_threads(ranks) };
-        let requests = [Summary { reach: 0..1 << 30, len: 1 << 30, piece_bytes, sorted: true }];
+        let requests = [Summary {
+            reach: 0..1 << 30,
+            len: 1 << 30,
+            piece_bytes,
+            sorted: true,
+            in_order: true,
+        }];
         two_phase(&Planning::of(direction, &requests, true, hints, &file))
     }
 
@@ -557,7 +563,13 @@ mod tests {
         };
         assert_eq!(serving(&shuffled, 0), [0, 1]);
         let file = FileFacts::of_threads(4);
-        let requests = [Summary { reach: 0..1 << 30, len: 1 << 30, piece_bytes: 9, sorted: true }];
+        let requests = [Summary {
+            reach: 0..1 << 30,
+            len: 1 << 30,
+            piece_bytes: 9,
+            sorted: true,
+            in_order: true,
+        }];
         let hints = Hints::default();
         let known = Planning::of(Direction::Write, &requests, true, &hints, &file);
         let shuffled = two_phase(&Planning { all_known: false, ..known });

@@ -28,6 +28,12 @@ pub(super) fn check(profile: &Profile) -> Result<(), Wrong> {
     accesses("storage.write", &profile.storage.write)?;
     curve("memory.gather", &profile.memory.gather)?;
     curve("memory.scatter", &profile.memory.scatter)?;
+    for (name, table) in [
+        ("memory.gather_random", &profile.memory.gather_random),
+        ("memory.scatter_random", &profile.memory.scatter_random),
+    ] {
+        table.as_ref().map_or(Ok(()), |table| curve(name, table))?;
+    }
     concurrency("memory.concurrent", &profile.memory.concurrent)?;
     link("messages.node", &profile.messages.node)?;
     link("messages.network", &profile.messages.network)?;
@@ -46,7 +52,11 @@ fn accesses(key: &str, accesses: &Accesses) -> Result<(), Wrong> {
     time(&format!("{key}.call_us"), accesses.call_us)?;
     curve(&format!("{key}.sequential"), &accesses.sequential)?;
     curve(&format!("{key}.scattered"), &accesses.scattered)?;
-    for (name, table) in [("new_file", &accesses.new_file), ("direct", &accesses.direct)] {
+    for (name, table) in [
+        ("contiguous", &accesses.contiguous),
+        ("new_file", &accesses.new_file),
+        ("direct", &accesses.direct),
+    ] {
         table.as_ref().map_or(Ok(()), |table| curve(&format!("{key}.{name}"), table))?;
     }
     concurrency(&format!("{key}.concurrent"), &accesses.concurrent)

@@ -104,9 +104,14 @@ pub struct Storage {
 pub struct Accesses {
     /// A system call that moves next to nothing.
     pub call_us: f64,
-    /// Accesses in the order of the file, through the page cache; writes overwrite.
+    /// Accesses of windows: in the order of the file, from or to memory that is used again and
+    /// again and begins at a page; through the page cache; writes overwrite.
     pub sequential: Curve,
-    /// Accesses in another order, through the page cache; writes overwrite.
+    /// Accesses in the order of the file, from or to the memory of a program: in no cache, and
+    /// where malloc(3) puts it. As `sequential` if it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contiguous: Option<Curve>,
+    /// The same in another order.
     pub scattered: Curve,
     /// Accesses in the order of the file to a new file; only for writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,6 +131,12 @@ pub struct Memory {
     pub gather: Curve,
     /// From one contiguous buffer to pieces of this length.
     pub scatter: Curve,
+    /// As `gather`, from pieces in random order. As `gather` if it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gather_random: Option<Curve>,
+    /// As `scatter`, to pieces in random order. As `scatter` if it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scatter_random: Option<Curve>,
     /// All ranks together, in long contiguous copies.
     pub concurrent: Concurrency,
 }
@@ -163,10 +174,12 @@ pub struct Planning {
 /// How an access meets the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pattern {
-    /// In the order of the file, cached.
+    /// In the order of the file, with the memory of a window.
     #[default]
     Sequential,
-    /// In another order, cached.
+    /// In the order of the file, with the memory of a program.
+    Contiguous,
+    /// In another order, with the memory of a program.
     Scattered,
     /// In the order of a file that is new; reads count as sequential.
     NewFile,
@@ -195,6 +208,7 @@ impl Accesses {
     fn curve(&self, pattern: Pattern) -> &Curve {
         match pattern {
             Pattern::Sequential => &self.sequential,
+            Pattern::Contiguous => self.contiguous.as_ref().unwrap_or(&self.sequential),
             Pattern::Scattered => &self.scattered,
             Pattern::NewFile => self.new_file.as_ref().unwrap_or(&self.sequential),
             Pattern::Direct => self.direct.as_ref().unwrap_or(&self.scattered),
@@ -259,6 +273,7 @@ impl Profile {
             Accesses {
                 call_us: device.latency_us,
                 sequential: curve(device.latency_us),
+                contiguous: None,
                 scattered: curve(positioned_us),
                 new_file: None,
                 direct: Some(curve(positioned_us)),
