@@ -234,8 +234,8 @@ impl<'a> Bed<'a> {
         self.visited += TOGETHER_BYTES;
         let len = usize::try_from(MIB).unwrap_or(0);
         let buffer = &mut self.buffer[self.aligned..self.aligned + len];
-        // All calls count: where a file has one writer at a time, one rank may wait in its first call
-        // for all those of another.
+        // All calls count: where a file has one writer at a time, one rank may wait in its first
+        // call for all those of another.
         let begin = Instant::now();
         for index in 0..TOGETHER_BYTES / MIB {
             let offset = (first + (visited + index) % parts) * MIB;
