@@ -329,6 +329,8 @@ fn arguments_that_make_no_sense_are_refused_with_code_2() {
         ("bench --hint pario_strategy=list", "use --strategies list"),
         ("bench --fast", "--fast"),
         ("explain papers", "use block-cyclic"),
+        ("explain papers", "or RECORDING.jsonl"),
+        ("explain --run --device hdd", "cannot be used with"),
         ("explain --ranks 4 --nodes 9", "9 nodes for 4 ranks"),
         ("explain --profile none", "--profile"),
         ("explain --network token-ring", "LATENCY_US:MB_PER_S"),
@@ -374,6 +376,33 @@ fn every_way_to_serve_a_call_is_explained() {
         let sum: f64 = terms.iter().map(|term| term["ms"].as_f64().unwrap()).sum();
         assert!((sum - ms(chosen)).abs() < 1e-6 * sum, "{line}");
     }
+}
+
+/// `--run` measures what it predicts, on the ranks and cores that there are.
+#[test]
+fn every_way_is_run_beside_its_prediction() {
+    let call = "explain block-cyclic --bytes 64K --block 64 --ranks 4 --run --dir /dev/shm";
+    let output = pario(&format!("{call} --json"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2, "a write and a read");
+    for line in &lines {
+        let ways = line["ways"].as_array().unwrap();
+        assert!(ways.len() >= 6, "{line}");
+        for way in ways {
+            let number = |key: &str| way[key].as_f64().unwrap();
+            assert!(number("measured_ms") > 0.0, "{way}");
+            let error = 100.0 * (number("predicted_ms") / number("measured_ms") - 1.0);
+            assert!((number("error_percent") - error).abs() < 1e-6, "{way}");
+        }
+        assert!(line["advice"].as_str().unwrap().contains("measured fastest: "), "{line}");
+        assert!(line["cores"].as_u64().unwrap() >= 1);
+    }
+    let shown = text(&pario(&format!("{call} --direction read")).stdout);
+    assert!(shown.contains("measured") && shown.contains("predictions are off by"), "{shown}");
+    let alone = text(&pario(&format!("{call} --independent --direction write")).stdout);
+    assert!(alone.contains("independent write") && alone.contains("measured fastest"), "{alone}");
 }
 
 #[test]

@@ -87,6 +87,10 @@ fn each_close_appends_every_call_of_every_rank() {
                 (&"write_all".into(), &"two-phase".into())
             );
             assert!(call["rounds"].as_u64().unwrap() > 0 && call["reason"] != "");
+            let asked = ["offset", "end_offset", "pieces"].map(|key| call[key].as_u64().unwrap());
+            assert_eq!(asked, [rank * 4, 4095 * 16 + rank * 4 + 4, 4096]);
+            assert_eq!(call["regular"], true);
+            assert!(call["predicted_seconds"].as_f64().unwrap() > 0.0);
             let seconds = |key: &str| call[key].as_f64().unwrap();
             let parts = ["synchronisation", "planning", "exchange", "storage"];
             let parts: f64 = parts.iter().map(|part| seconds(&format!("{part}_seconds"))).sum();
@@ -94,6 +98,10 @@ fn each_close_appends_every_call_of_every_rank() {
         }
         let alone = of_rank(&line["calls"], 3)[1];
         assert_eq!((&alone["call"], &alone["moved_bytes"]), (&"write".into(), &2.into()));
+        let asked = ["offset", "end_offset", "pieces"].map(|key| alone[key].as_u64().unwrap());
+        assert_eq!(asked, [0, 2, 1]);
+        assert!(line["cores_of_node"].as_array().unwrap().len() == 2 && line["profile"] != "");
+        assert_eq!(line["storage"]["readable"], true);
     }
 }
 

@@ -75,12 +75,26 @@ pub struct Question {
     pub regular: bool,
     /// Nodes on which the ranks run.
     pub nodes: u32,
+    /// The node of each rank of the file, where they do not follow each other, or where a rank
+    /// calls for itself on a file of several; otherwise empty.
+    pub node_of_rank: Vec<u32>,
     /// Cores of each node.
     pub cores: u32,
     /// Bytes of memory that ranks of one node share for windows; none if they cannot.
     pub shared_bytes: u64,
     /// Multiples of this are where storage accesses best begin and end.
     pub block_bytes: u64,
+    /// Whether the file is in memory and nowhere else.
+    pub in_memory: bool,
+    /// Whether the storage has range locks.
+    pub range_locks: bool,
+    /// Whether the file can be read.
+    pub readable: bool,
+    /// Whether the program promises that nobody else has the file open.
+    pub unique_open: bool,
+    /// Times of the exchange and of storage in proportion to what the profile says
+    /// ([`Asked`](crate::Asked)).
+    pub factors: [f64; 2],
     /// What storage, copies and messages cost.
     pub profile: Profile,
     /// The hints of the program.
@@ -94,15 +108,23 @@ impl Question {
     /// A collective call with regular accesses on one node with a core for each rank.
     pub fn new(direction: model::Direction, requests: Vec<Request>, profile: Profile) -> Question {
         let cores = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
+        let name = profile.machine.file_system.as_str();
+        let in_memory = matches!(name, "tmpfs" | "ramfs" | "memory");
         Question {
             direction,
             requests,
             collective: true,
             regular: true,
             nodes: 1,
+            node_of_rank: Vec::new(),
             cores,
             shared_bytes: SHARED_BYTES,
             block_bytes: 4096,
+            in_memory,
+            range_locks: true,
+            readable: true,
+            unique_open: false,
+            factors: [1.0; 2],
             profile,
             hints: HintSet::new(),
         }
@@ -113,8 +135,19 @@ impl Question {
         if self.requests.is_empty() || self.nodes == 0 || self.cores == 0 {
             return wrong("there are no ranks, nodes or cores".to_owned());
         }
-        if wide(self.requests.len()) < u64::from(self.nodes) {
-            return wrong(format!("{} nodes for {} ranks", self.nodes, self.requests.len()));
+        let ranks = self.node_of_rank.len().max(self.requests.len());
+        if wide(ranks) < u64::from(self.nodes) {
+            return wrong(format!("{} nodes for {ranks} ranks", self.nodes));
+        }
+        if !self.node_of_rank.is_empty() && self.node_of_rank.iter().any(|&node| node >= self.nodes)
+        {
+            return wrong("a rank is on none of the nodes".to_owned());
+        }
+        if self.collective && ranks != self.requests.len() {
+            return wrong(format!("{} requests of {ranks} ranks", self.requests.len()));
+        }
+        if self.factors.iter().any(|factor| !(*factor > 0.0 && factor.is_finite())) {
+            return wrong("a factor is not more than 0".to_owned());
         }
         let fits = |one: &Request| {
             one.start <= one.end && one.bytes <= one.end - one.start && one.end <= 1 << 62
@@ -128,9 +161,11 @@ impl Question {
     fn facts(&self) -> FileFacts {
         let per_node = self.requests.len().div_ceil(narrow(u64::from(self.nodes))).max(1);
         let node = |rank: usize| u32::try_from(rank / per_node).unwrap_or(u32::MAX);
-        let nodes: Vec<u32> = (0..self.requests.len()).map(node).collect();
-        let count = nodes.last().map_or(1, |last| last + 1);
-        let name = self.profile.machine.file_system.as_str();
+        let nodes = match self.node_of_rank.is_empty() {
+            true => (0..self.requests.len()).map(node).collect(),
+            false => self.node_of_rank.clone(),
+        };
+        let count = nodes.iter().max().map_or(1, |last| last + 1);
         FileFacts {
             nodes,
             shared_bytes: if count == 1 { self.shared_bytes } else { 0 },
@@ -138,10 +173,10 @@ impl Question {
             windows_max: WINDOWS_MAX,
             cores: vec![self.cores; narrow(u64::from(count))],
             block_bytes: self.block_bytes.max(1),
-            in_memory: matches!(name, "tmpfs" | "ramfs" | "memory"),
-            range_locks: true,
-            readable: true,
-            unique_open: false,
+            in_memory: self.in_memory,
+            range_locks: self.range_locks,
+            readable: self.readable,
+            unique_open: self.unique_open,
             profile: Arc::new(self.profile.clone()),
         }
     }
@@ -168,8 +203,10 @@ pub struct Way {
 }
 
 impl Way {
-    fn new(candidate: &Candidate, ranks: u32) -> Way {
+    fn new(candidate: &Candidate, ranks: u32, correction: Correction) -> Way {
         let steps = &candidate.steps;
+        let corrected =
+            |share: &Share| Share { us: share.us * correction.of(share.part), ..*share };
         let (phases, window_bytes) = match &candidate.steps {
             Steps::Independent(_) => (None, 0),
             Steps::Shuffled(shuffled) => {
@@ -183,7 +220,7 @@ impl Way {
             rounds: steps.rounds(),
             window_bytes,
             windows: steps.windows(),
-            times: candidate.base.terms.clone(),
+            times: candidate.base.terms.iter().map(corrected).collect(),
         }
     }
 
@@ -244,7 +281,7 @@ pub fn explain(question: &Question) -> Result<Answer> {
     let (hints, _) = question.hints.resolve(Path::new(""), &Environment::default());
     let requests: Vec<Summary> = question.requests.iter().map(summary).collect();
     let planning = planning(question, &facts, &hints, &requests);
-    let ranks = u32::try_from(requests.len()).unwrap_or(u32::MAX);
+    let ranks = u32::try_from(facts.nodes.len()).unwrap_or(u32::MAX);
     let mut candidates = choose::all_candidates(&planning);
     let plan = Plan::new(&planning);
     let is_plan = |one: &Candidate| one.strategy == plan.strategy && one.steps == plan.steps;
@@ -256,7 +293,8 @@ pub fn explain(question: &Question) -> Result<Answer> {
             candidates.len() - 1
         }
     };
-    let ways = candidates.iter().map(|candidate| Way::new(candidate, ranks)).collect();
+    let correction = planning.correction;
+    let ways = candidates.iter().map(|candidate| Way::new(candidate, ranks, correction)).collect();
     Ok(Answer { ways, chosen, reason: plan.reason, plan: plan.to_string() })
 }
 
@@ -286,7 +324,7 @@ fn planning<'a>(
         overlaps: false,
         hints,
         file,
-        correction: Correction::default(),
+        correction: Correction { exchange: question.factors[0], storage: question.factors[1] },
     }
 }
 
@@ -306,6 +344,48 @@ mod tests {
             piece_bytes: block,
         };
         (0..ranks).map(one).collect()
+    }
+
+    #[test]
+    fn questions_that_make_no_sense_are_refused() {
+        let question = |change: fn(&mut Question)| {
+            let profile = Profile::default();
+            let mut question = Question::new(model::Direction::Write, cyclic(4, 64, 8), profile);
+            change(&mut question);
+            explain(&question).map(|answer| answer.ways.len())
+        };
+        assert!(question(|_| {}).is_ok());
+        assert!(question(|one| one.node_of_rank = vec![0; 4]).is_ok());
+        type Wrong = (fn(&mut Question), &'static str);
+        let cases: [Wrong; 5] = [
+            (|one| one.node_of_rank = vec![0, 0, 1, 1], "on none of the nodes"),
+            (|one| one.node_of_rank = vec![0; 5], "4 requests of 5 ranks"),
+            (|one| one.nodes = 5, "5 nodes for 4 ranks"),
+            (|one| one.factors[1] = 0.0, "a factor"),
+            (|one| one.requests[2].bytes = 1 << 20, "rank 2 does not fit"),
+        ];
+        for (change, words) in cases {
+            let error = question(change).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    /// What a program has learned of its storage counts here as well.
+    #[test]
+    fn factors_correct_the_parts_of_all_ways() {
+        let of = |factors| {
+            let profile = Profile::built_in("tmpfs").unwrap();
+            let mut question = Question::new(model::Direction::Write, cyclic(4, 64, 512), profile);
+            question.factors = factors;
+            explain(&question).unwrap()
+        };
+        let (plain, slow) = (of([1.0, 1.0]), of([1.0, 10.0]));
+        for (one, other) in plain.ways.iter().zip(&slow.ways) {
+            let (storage, slower) =
+                (one.part_us(TimePart::Storage), other.part_us(TimePart::Storage));
+            assert!((slower - 10.0 * storage).abs() < 1e-9 * slower, "{one:?}");
+            assert_eq!(one.part_us(TimePart::Exchange), other.part_us(TimePart::Exchange));
+        }
     }
 
     fn asked(requests: Vec<Request>, nodes: u32, device: &str, network: Link) -> Answer {

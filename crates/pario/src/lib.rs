@@ -67,5 +67,5 @@ pub use hints::{
 };
 pub use log_to_stderr::log_to_stderr;
 pub use request::Position;
-pub use statistics::{CallStatistics, FileStatistics, Platform, ServedCalls, Summary};
+pub use statistics::{Asked, CallStatistics, FileStatistics, Platform, ServedCalls, Summary};
 pub use view::{Representation, View};

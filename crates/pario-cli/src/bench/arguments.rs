@@ -483,13 +483,22 @@ struct Again {
     arguments: Arguments,
 }
 
+/// A command line in words.
+///
+/// # Errors
+/// Words that make no sense.
+pub(crate) fn parse(words: &[String]) -> Result<Arguments, String> {
+    let words = std::iter::once("bench").chain(words.iter().map(String::as_str));
+    Ok(Again::try_parse_from(words).map_err(|error| error.to_string())?.arguments)
+}
+
 /// The workloads of a command line that ran on some ranks.
 ///
 /// # Errors
 /// Words that this version does not understand, or a description that is not there.
 pub(crate) fn programs_of(words: &[String], ranks: u32) -> Result<Vec<Program>, String> {
     // The directory need not exist here, and has nothing to do with the workloads.
-    let (mut kept, mut words) = (vec!["bench".to_owned()], words.iter());
+    let (mut kept, mut words) = (Vec::new(), words.iter());
     while let Some(word) = words.next() {
         match word.as_str() {
             "--dir" => {
@@ -499,7 +508,7 @@ pub(crate) fn programs_of(words: &[String], ranks: u32) -> Result<Vec<Program>, 
             word => kept.push(word.to_owned()),
         }
     }
-    let arguments = Again::try_parse_from(kept).map_err(|error| error.to_string())?.arguments;
+    let arguments = parse(&kept)?;
     let names: Vec<&str> =
         arguments.names.iter().chain(&arguments.workloads).map(String::as_str).collect();
     programs(&arguments, &names, ranks)

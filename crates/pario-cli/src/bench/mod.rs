@@ -66,10 +66,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.ends_with_stdin() {
         thread::spawn(end_with_stdin);
     }
+    on_all(arguments, on_rank)
+}
+
+/// Does the same on all ranks, wherever they run; gives what the first rank of this process has.
+fn on_all<T: Send>(arguments: &Arguments, work: impl Work<T>) -> Result<T, Failure> {
     match pario_mpi::launched() {
-        Some(_) if !arguments.is_embedded() => on_mpi(arguments),
-        _ => on_threads(arguments),
+        Some(_) if !arguments.is_embedded() => on_mpi(arguments, work),
+        _ => on_threads(arguments, work),
     }
+}
+
+/// What every rank does.
+trait Work<T>: Fn(&Settings, &Team<'_>, Option<&PageCache>) -> Result<T, Failure> + Sync {}
+
+impl<T, F> Work<T> for F where
+    F: Fn(&Settings, &Team<'_>, Option<&PageCache>) -> Result<T, Failure> + Sync
+{
 }
 
 /// Ends the program as Ctrl-C does once nobody can write to its input: `pario study`, which
@@ -83,19 +96,20 @@ fn end_with_stdin() {
 }
 
 /// Every rank is a thread.
-fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
+fn on_threads<T: Send>(arguments: &Arguments, work: impl Work<T>) -> Result<T, Failure> {
     let settings = Settings::new(arguments, None)?;
     let mut threads = Threads::new(settings.ranks);
     if let Transport::Threads { nodes, share_memory } = settings.transport {
         threads = threads.nodes(nodes).share_memory(share_memory);
     }
     let page_cache = settings.page_cache_bytes.map(PageCache::new).transpose()?;
-    let outcomes = threads.run(|comm| on_rank(&settings, &Team::new(&*comm), page_cache.as_ref()));
-    outcomes.into_iter().collect()
+    let outcomes = threads.run(|comm| work(&settings, &Team::new(&*comm), page_cache.as_ref()));
+    let all = outcomes.into_iter().collect::<Result<Vec<T>, Failure>>()?;
+    all.into_iter().next().ok_or_else(|| Failure::Run("there are no ranks".to_owned()))
 }
 
 /// This process is a rank. The first rank prints a failure of all ranks.
-fn on_mpi(arguments: &Arguments) -> Result<(), Failure> {
+fn on_mpi<T>(arguments: &Arguments, work: impl Work<T>) -> Result<T, Failure> {
     let universe = pario_mpi::initialize().map_err(|error| {
         Failure::Run(format!("{error}\n(--embedded runs the ranks as threads, without MPI)"))
     })?;
@@ -103,7 +117,7 @@ fn on_mpi(arguments: &Arguments) -> Result<(), Failure> {
     let nodes = (0..comm.size()).map(|rank| comm.node(rank) + 1).max().unwrap_or(1);
     let world = World { ranks: comm.size(), nodes, mpi: universe.version() };
     let settings = Settings::new(arguments, Some(&world));
-    let outcome = settings.and_then(|settings| on_rank(&settings, &Team::new(&*comm), None));
+    let outcome = settings.and_then(|settings| work(&settings, &Team::new(&*comm), None));
     match outcome {
         Err(Failure::Lost(text)) => {
             eprintln!("pario: rank {}: {text}", comm.rank());
@@ -153,6 +167,58 @@ fn results_so_far(done: usize, count: usize) -> String {
         0 => format!("none of {count} workloads was measured to its end, so there are no results"),
         _ => format!("the results of {done} of {count} workloads are on stdout"),
     }
+}
+
+/// Ways that were run, and where.
+pub(crate) struct Ran {
+    pub(crate) ranks: u32,
+    pub(crate) nodes: u32,
+    pub(crate) cores: u32,
+    pub(crate) transport: &'static str,
+    /// Of each part of each program, in their order.
+    pub(crate) parts: Vec<Vec<RanWay>>,
+}
+
+/// A way that was run.
+pub(crate) struct RanWay {
+    pub(crate) strategy: Strategy,
+    /// If a number was given.
+    pub(crate) phases: Option<u32>,
+    pub(crate) write: Option<Measured>,
+    pub(crate) read: Option<Measured>,
+}
+
+/// Measures the strategies of a command line without printing them; on every rank.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn ran(words: &[String]) -> Result<Ran, Failure> {
+    let arguments = arguments::parse(words).map_err(Failure::Usage)?;
+    on_all(&arguments, |settings, team, page_cache| {
+        let scratch = Scratch::new(team, &settings.directory, settings.file_bytes())?;
+        let bench = Bench { settings, team, scratch: &scratch, page_cache };
+        let mut parts = Vec::new();
+        for program in &settings.programs {
+            let measured = measure(bench, program, None)?;
+            parts.extend(measured.into_iter().map(|(_, lines)| ran_ways(lines)));
+        }
+        let comm = team.comm();
+        let nodes = (0..comm.size()).map(|rank| comm.node(rank) + 1).max().unwrap_or(1);
+        let (ranks, cores) = (comm.size(), comm.cores(comm.node(0)));
+        Ok(Ran { ranks, nodes, cores, transport: comm.transport(), parts })
+    })
+}
+
+fn ran_ways(lines: Vec<Line>) -> Vec<RanWay> {
+    let way = |line: Line| match line.contender {
+        Contender::Pario(Way { strategy, phases, .. }) => {
+            let measured = |figure: Option<Figure>| figure.map(|figure| figure.measured);
+            let (write, read) = (measured(line.write), measured(line.read));
+            Some(RanWay { strategy, phases, write, read })
+        }
+        Contender::BlockIo | Contender::Plain(_) => None,
+    };
+    lines.into_iter().filter_map(way).collect()
 }
 
 /// One contender's repetitions of one part, or why it has none.

@@ -7,6 +7,7 @@ use pario::explain::{Answer, TimePart, Way};
 use plotters::prelude::*;
 use serde::Serialize;
 
+use super::advice::{self, Change};
 use crate::failure::Failure;
 
 /// What was asked.
@@ -22,30 +23,49 @@ pub(super) struct Scene {
     pub(super) profile: String,
     pub(super) bytes: u64,
     pub(super) piece_bytes: u64,
+    /// How often it was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) calls: Option<u64>,
+}
+
+/// What was measured of a way, in milliseconds: all of it, then planning, synchronisation, exchange
+/// and storage (in a recording the means of the ranks, else of the one with the most storage time).
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Measured {
+    pub(super) ms: f64,
+    pub(super) parts_ms: Option<[f64; 4]>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Term {
+pub(super) struct Term {
     part: &'static str,
-    name: &'static str,
-    ms: f64,
+    pub(super) name: &'static str,
+    pub(super) ms: f64,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Row {
-    strategy: String,
+pub(super) struct Row {
+    pub(super) strategy: String,
     chosen: bool,
-    predicted_ms: f64,
+    pub(super) predicted_ms: f64,
+    /// If it was run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured_ms: Option<f64>,
+    /// The prediction in comparison with that: negative if it took longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_percent: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured_parts_ms: Option<[f64; 4]>,
     planning_ms: f64,
     synchronisation_ms: f64,
     exchange_ms: f64,
     storage_ms: f64,
-    aggregators: u64,
-    phases: Option<u32>,
+    pub(super) aggregators: u64,
+    pub(super) phases: Option<u32>,
     rounds: u64,
     window_bytes: u64,
     windows: &'static str,
-    terms: Vec<Term>,
+    pub(super) terms: Vec<Term>,
 }
 
 /// One call with all its ways, the fastest first.
@@ -54,8 +74,12 @@ pub(super) struct Document {
     kind: &'static str,
     #[serde(flatten)]
     scene: Scene,
-    reason: &'static str,
+    reason: String,
+    /// Where the chosen way differs from the best of the others.
+    comparison: String,
+    /// A line for each.
     advice: String,
+    changes: Vec<Change>,
     ways: Vec<Row>,
     plan: String,
 }
@@ -80,6 +104,9 @@ impl Row {
             strategy: way.strategy.to_string(),
             chosen,
             predicted_ms: way.total_us() / 1e3,
+            measured_ms: None,
+            error_percent: None,
+            measured_parts_ms: None,
             planning_ms: part_ms(TimePart::Planning),
             synchronisation_ms: part_ms(TimePart::Synchronisation),
             exchange_ms: part_ms(TimePart::Exchange),
@@ -93,61 +120,105 @@ impl Row {
         }
     }
 
-    fn parts_ms(&self) -> [f64; 4] {
+    pub(super) fn parts_ms(&self) -> [f64; 4] {
         [self.planning_ms, self.synchronisation_ms, self.exchange_ms, self.storage_ms]
+    }
+
+    /// Adds what was measured.
+    pub(super) fn measure(&mut self, measured: Measured) {
+        self.measured_ms = Some(measured.ms);
+        self.error_percent =
+            (measured.ms > 0.0).then_some(100.0 * (self.predicted_ms - measured.ms) / measured.ms);
+        self.measured_parts_ms = measured.parts_ms;
     }
 }
 
 impl Document {
-    pub(super) fn new(scene: Scene, answer: &Answer) -> Document {
-        let chosen = answer.chosen();
+    /// The answer, with what can be changed; the last lines of advice are given.
+    pub(super) fn new(
+        scene: Scene,
+        answer: &Answer,
+        changes: Vec<Change>,
+        last: Vec<String>,
+    ) -> Document {
+        Document::of_way(scene, answer, (answer.chosen(), answer.reason), changes, last)
+    }
+
+    /// The same for a way that was taken for a reason.
+    pub(super) fn of_way(
+        scene: Scene,
+        answer: &Answer,
+        (taken, reason): (&Way, &str),
+        changes: Vec<Change>,
+        last: Vec<String>,
+    ) -> Document {
         let mut ways: Vec<&Way> = answer.best_of_each();
-        if !ways.iter().any(|way| std::ptr::eq(*way, chosen)) {
-            ways.push(chosen);
-        }
+        ways.retain(|way| way.strategy != taken.strategy);
+        let place = ways.partition_point(|way| way.total_us() < taken.total_us());
+        ways.insert(place, taken);
         let rows: Vec<Row> =
-            ways.iter().map(|way| Row::new(way, std::ptr::eq(*way, chosen))).collect();
-        let advice = advice(&scene, &Row::new(chosen, true), rows.first());
-        let (reason, plan) = (answer.reason, answer.plan.clone());
-        Document { kind: "explain", scene, reason, advice, ways: rows, plan }
+            ways.iter().map(|way| Row::new(way, std::ptr::eq(*way, taken))).collect();
+        let chosen = Row::new(taken, true);
+        let mut lines: Vec<String> = match changes.is_empty() {
+            true => vec![advice::nothing(&chosen, &rows)],
+            false => changes.iter().map(|change| format!("change: {}", change.what)).collect(),
+        };
+        lines.push(advice::longest(&scene, &chosen));
+        lines.extend(last);
+        Document {
+            kind: "explain",
+            scene,
+            reason: reason.to_owned(),
+            comparison: advice::comparison(&chosen, &rows),
+            advice: lines.join("\n"),
+            changes,
+            ways: rows,
+            plan: answer.plan.clone(),
+        }
+    }
+
+    /// Adds what was measured of each way that was run.
+    pub(super) fn measure(&mut self, measured: impl Fn(&Row) -> Option<Measured>) {
+        for row in &mut self.ways {
+            if let Some(measured) = measured(row) {
+                row.measure(measured);
+            }
+        }
+    }
+
+    /// Says which way was measured to be fastest, and how far predictions are off.
+    pub(super) fn judge(&mut self) {
+        let known = || self.ways.iter().filter_map(|row| Some((row, row.measured_ms?)));
+        let Some((fastest, ms)) = known().min_by(|one, other| one.1.total_cmp(&other.1)) else {
+            return;
+        };
+        let mut lines = Vec::new();
+        lines.push(match known().find(|(row, _)| row.chosen) {
+            _ if fastest.chosen => format!("measured fastest: {}, as chosen", fastest.strategy),
+            Some((chosen, chosen_ms)) => format!(
+                "measured fastest: {}; {} takes {:.0} % more",
+                fastest.strategy,
+                chosen.strategy,
+                100.0 * (chosen_ms / ms.max(f64::MIN_POSITIVE) - 1.0)
+            ),
+            None => format!("measured fastest: {}", fastest.strategy),
+        });
+        let errors: Vec<f64> = self.ways.iter().filter_map(|row| row.error_percent).collect();
+        let count = u32::try_from(errors.len()).unwrap_or(1).max(1);
+        let mean = errors.iter().map(|percent| percent.abs()).sum::<f64>() / f64::from(count);
+        lines.push(format!("predictions are off by {mean:.0} % on average"));
+        lines.into_iter().for_each(|line| self.note(line));
+    }
+
+    /// Adds a line of advice.
+    pub(super) fn note(&mut self, line: String) {
+        self.advice += "\n";
+        self.advice += &line;
     }
 
     fn chosen(&self) -> Option<&Row> {
         self.ways.iter().find(|row| row.chosen)
     }
-}
-
-/// What takes most of the time, and what would change that.
-fn advice(scene: &Scene, chosen: &Row, fastest: Option<&Row>) -> String {
-    if let Some(fastest) = fastest
-        && fastest.predicted_ms < 0.9 * chosen.predicted_ms
-    {
-        return format!(
-            "a hint forbids the fastest way: {} is predicted to take {}",
-            fastest.strategy,
-            time(fastest.predicted_ms)
-        );
-    }
-    let longest = chosen.terms.iter().max_by(|one, other| one.ms.total_cmp(&other.ms));
-    let Some(term) = longest else { return "there is nothing to do".to_owned() };
-    let what = match term.name {
-        "storage calls" | "calls that read first" if !scene.collective => {
-            "call collectively, so that calls are combined, or make pieces longer"
-        }
-        "storage calls" | "calls that read first" => "make pieces longer, or calls larger",
-        "bytes that are read first" => "leave no holes: they are read and written back",
-        "bytes" => "only faster storage helps",
-        "messages" => "use fewer aggregators (cb_nodes), or a larger cb_buffer_size",
-        "bytes between nodes" => "only a faster network helps, or aggregators on more nodes",
-        "pieces are copied" | "pieces are packed" | "windows are assembled" => {
-            "make pieces longer in the file, if you can"
-        }
-        "requests are planned" => "keep the file open: a plan is kept for equal calls",
-        "locks" => "call collectively, or write without holes: no locks then",
-        _ => "run one rank for each core",
-    };
-    let part = 100.0 * term.ms / chosen.predicted_ms.max(f64::MIN_POSITIVE);
-    format!("{part:.0} % of the time: {}; {what}", term.name)
 }
 
 /// Prints all documents.
@@ -166,46 +237,72 @@ pub(super) fn print(documents: &[Document], json: bool) -> Result<(), Failure> {
 }
 
 fn write_text(out: &mut dyn Write, document: &Document) -> io::Result<()> {
-    let Document { scene, reason, advice, ways, .. } = document;
+    let Document { scene, reason, comparison, advice, ways, .. } = document;
     let Scene { workload, shape, direction, ranks, nodes, cores, .. } = scene;
     let call = if scene.collective { "collective" } else { "independent" };
     writeln!(out, "{workload}: {shape}; {call} {direction}")?;
-    writeln!(out, "{ranks} ranks on {nodes} nodes of {cores} cores; profile {}", scene.profile)?;
+    let [ranks, nodes, cores] =
+        [plural(*ranks, "rank"), plural(*nodes, "node"), plural(*cores, "core")];
+    writeln!(out, "{ranks} on {nodes} of {cores}; profile {}", scene.profile)?;
     let (total, piece) = (size(scene.bytes), size(scene.piece_bytes));
     writeln!(out, "{total} in pieces of {piece} on average\n")?;
-    writeln!(
-        out,
-        "  {:<12} {:>11} {:>11} {:>11} {:>11} {:>11} {:>6} {:>6} {:>7}",
-        "strategy",
-        "predicted",
-        "planning",
-        "waiting",
-        "exchange",
-        "storage",
-        "aggr.",
-        "phases",
-        "rounds"
-    )?;
+    write_ways(out, ways)?;
+    if let Some(chosen) = document.chosen() {
+        writeln!(out, "\n* {}: {reason}", chosen.strategy)?;
+        for term in &chosen.terms {
+            writeln!(out, "    {:>11}  {} ({})", time(term.ms), term.name, term.part)?;
+        }
+        if let Some(parts) = chosen.measured_parts_ms {
+            let named = ["planning", "waiting", "exchange", "storage"].into_iter().zip(parts);
+            let named: Vec<String> =
+                named.map(|(name, ms)| format!("{name} {}", time(ms))).collect();
+            writeln!(out, "  measured: {}", named.join(", "))?;
+        }
+    }
+    for line in [comparison].into_iter().filter(|text| !text.is_empty()) {
+        writeln!(out, "  {line}")?;
+    }
+    advice.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+    writeln!(out)
+}
+
+/// The table of the ways; what was measured is beside what is predicted.
+fn write_ways(out: &mut dyn Write, ways: &[Row]) -> io::Result<()> {
+    let is_measured = ways.iter().any(|row| row.measured_ms.is_some());
+    write!(out, "  {:<18} {:>11}", "strategy", "predicted")?;
+    if is_measured {
+        write!(out, " {:>11} {:>8}", "measured", "error")?;
+    }
+    for name in ["planning", "waiting", "exchange", "storage"] {
+        write!(out, " {name:>11}")?;
+    }
+    writeln!(out, " {:>6} {:>6} {:>7}", "aggr.", "phases", "rounds")?;
     for row in ways {
         let mark = if row.chosen { '*' } else { ' ' };
-        write!(out, "{mark} {:<12} {:>11}", row.strategy, time(row.predicted_ms))?;
+        write!(out, "{mark} {:<18} {:>11}", row.strategy, time(row.predicted_ms))?;
+        if is_measured {
+            let measured = row.measured_ms.map(time).unwrap_or_default();
+            let error = row.error_percent.map(|percent| format!("{percent:+.0} %"));
+            write!(out, " {measured:>11} {:>8}", error.unwrap_or_default())?;
+        }
         for ms in row.parts_ms() {
             write!(out, " {:>11}", time(ms))?;
         }
         let phases = row.phases.map_or(String::new(), |phases| phases.to_string());
         writeln!(out, " {:>6} {phases:>6} {:>7}", row.aggregators, row.rounds)?;
     }
-    if let Some(chosen) = document.chosen() {
-        writeln!(out, "\n* {}: {reason}", chosen.strategy)?;
-        for term in &chosen.terms {
-            writeln!(out, "    {:>11}  {} ({})", time(term.ms), term.name, term.part)?;
-        }
+    Ok(())
+}
+
+pub(super) fn plural(count: u32, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
     }
-    writeln!(out, "  {advice}\n")
 }
 
 /// A time with a unit that suits it.
-fn time(ms: f64) -> String {
+pub(super) fn time(ms: f64) -> String {
     match ms {
         0.0 => "-".to_owned(),
         ms if ms < 1.0 => format!("{:.1} us", ms * 1e3),
@@ -216,7 +313,7 @@ fn time(ms: f64) -> String {
 }
 
 /// A number of bytes with a unit that suits it.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => {
@@ -255,11 +352,12 @@ fn draw_to(path: &Path, documents: &[Document]) -> Result<(), Box<dyn std::error
     let mut top: i32 = 40;
     for document in documents {
         let Scene { workload, direction, ranks, nodes, .. } = &document.scene;
-        let title = format!("{workload}, {direction}, {ranks} ranks on {nodes} nodes");
+        let (ranks, nodes) = (plural(*ranks, "rank"), plural(*nodes, "node"));
+        let title = format!("{workload}, {direction}, {ranks} on {nodes}");
         area.draw(&Text::new(title, (12, top), text(15)))?;
         top += 26;
-        let longest =
-            document.ways.iter().map(|row| row.predicted_ms).fold(f64::MIN_POSITIVE, f64::max);
+        let times = document.ways.iter().flat_map(|row| [Some(row.predicted_ms), row.measured_ms]);
+        let longest = times.flatten().fold(f64::MIN_POSITIVE, f64::max);
         for row in &document.ways {
             let mark = if row.chosen { "* " } else { "" };
             area.draw(&Text::new(format!("{mark}{}", row.strategy), (12, top + 3), text(13)))?;
@@ -269,10 +367,18 @@ fn draw_to(path: &Path, documents: &[Document]) -> Result<(), Box<dyn std::error
                 area.draw(&Rectangle::new([(left, top), (right, top + 18)], color.filled()))?;
                 left = right;
             }
-            area.draw(&Text::new(time(row.predicted_ms), (left + 6, top + 3), text(13)))?;
+            let mut label = time(row.predicted_ms);
+            if let Some(ms) = row.measured_ms {
+                label += &format!(", measured {}", time(ms));
+                // A mark where the measured time ends.
+                let end = 150 + pixels((ms / longest).min(1.0) * 480.0);
+                let mark = [(end - 1, top - 2), (end + 1, top + 20)];
+                area.draw(&Rectangle::new(mark, BLACK.filled()))?;
+            }
+            area.draw(&Text::new(label, (left + 6, top + 3), text(13)))?;
             top += 26;
         }
-        area.draw(&Text::new(document.reason, (12, top + 2), text(13)))?;
+        area.draw(&Text::new(document.reason.as_str(), (12, top + 2), text(13)))?;
         top += 40;
     }
     area.present()?;

@@ -18,7 +18,11 @@ pub(super) struct Described {
 ///
 /// # Errors
 /// `Usage` if there is no such profile or it makes no sense.
-pub(super) fn profile(named: Option<&str>, directory: Option<&Path>) -> Result<Described, Failure> {
+pub(super) fn profile(
+    named: Option<&str>,
+    transport: &str,
+    directory: Option<&Path>,
+) -> Result<Described, Failure> {
     if let Some(name) = named {
         if let Some(profile) = Profile::built_in(name) {
             return Ok(Described { profile, origin: format!("{name}, built in") });
@@ -31,7 +35,7 @@ pub(super) fn profile(named: Option<&str>, directory: Option<&Path>) -> Result<D
     }
     let name_of = |path| FileSystem::of_path(path).map_or("other", |known| known.name);
     let file_system = directory.map_or("tmpfs", name_of);
-    if let Some((path, profile)) = stored("threads", file_system) {
+    if let Some((path, profile)) = stored(transport, file_system) {
         let profile = profile.map_err(|error| Failure::Usage(format!("profile: {error}")))?;
         return Ok(Described { profile, origin: path.display().to_string() });
     }

@@ -56,7 +56,7 @@ fn chart(explained: &Explained) -> Chart {
     Chart {
         id: format!("explain {workload} {direction}"),
         title: format!("{workload}: predicted time of the {direction}"),
-        caption: "By the model; nothing was measured.".to_owned(),
+        caption: caption(&explained.ways),
         kind: Kind::Bars,
         x_name: String::new(),
         y_name: "ms".to_owned(),
@@ -64,11 +64,24 @@ fn chart(explained: &Explained) -> Chart {
     }
 }
 
+fn caption(ways: &[Way]) -> String {
+    let measured: Vec<String> = ways.iter().filter_map(measured).collect();
+    match measured.is_empty() {
+        true => "By the model; nothing was measured.".to_owned(),
+        false => format!("By the model. Measured: {}.", measured.join(", ")),
+    }
+}
+
+fn measured(way: &Way) -> Option<String> {
+    Some(format!("{} {} ms", way.strategy, number(way.measured_ms?)))
+}
+
 fn table(ways: &[Way]) -> Table {
     let row = |way: &Way| {
         vec![
             Cell::text(name(way)),
             Cell::number(number(way.predicted_ms)),
+            Cell::maybe(way.measured_ms.map(number)),
             Cell::number(way.rounds),
             Cell::number(way.aggregators),
             Cell::text(&way.windows),
@@ -76,7 +89,14 @@ fn table(ways: &[Way]) -> Table {
     };
     Table {
         title: "Ways".to_owned(),
-        columns: vec!["strategy", "predicted ms", "rounds", "aggregators", "windows"],
+        columns: vec![
+            "strategy",
+            "predicted ms",
+            "measured ms",
+            "rounds",
+            "aggregators",
+            "windows",
+        ],
         rows: ways.iter().map(row).collect(),
     }
 }

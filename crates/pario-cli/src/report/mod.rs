@@ -30,7 +30,7 @@ mod pattern;
 mod perfetto;
 mod picture;
 mod recording;
-mod records;
+pub(crate) mod records;
 mod study;
 #[cfg(test)]
 mod tests;
@@ -77,6 +77,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         write(path, perfetto::text(&records.recordings).as_bytes())?;
     }
     Ok(())
+}
+
+/// The recordings in a file.
+///
+/// # Errors
+/// `Run` if it cannot be read, or if there is none in it.
+pub(crate) fn recordings(path: &std::path::Path) -> Result<Vec<records::Recording>, Failure> {
+    let records = input::read(&[path.to_owned()])?;
+    match records.recordings.is_empty() {
+        false => Ok(records.recordings),
+        true => Err(Failure::Run(format!(
+            "{}: no file was recorded; record one by pario run --stats=FILE.jsonl -- COMMAND",
+            source(path)
+        ))),
+    }
 }
 
 /// The name of an input on the page, without its directories.

@@ -63,18 +63,18 @@ pub(super) struct Bench {
 
 /// Where the time of one rank went.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Times {
+pub(crate) struct Times {
     #[serde(default, alias = "meeting_seconds")]
-    pub(super) synchronisation_seconds: f64,
+    pub(crate) synchronisation_seconds: f64,
     #[serde(default)]
-    pub(super) planning_seconds: f64,
+    pub(crate) planning_seconds: f64,
     /// With the phases.
     #[serde(default)]
-    pub(super) exchange_seconds: f64,
+    pub(crate) exchange_seconds: f64,
     #[serde(default)]
-    pub(super) storage_seconds: f64,
+    pub(crate) storage_seconds: f64,
     #[serde(default)]
-    pub(super) phase_seconds: Vec<f64>,
+    pub(crate) phase_seconds: Vec<f64>,
 }
 
 impl Times {
@@ -113,7 +113,7 @@ impl Predicted {
 }
 
 /// The machine of a run: whatever was written down of it.
-pub(super) type Machine = BTreeMap<String, Value>;
+pub(crate) type Machine = BTreeMap<String, Value>;
 
 /// The outcome of `pario explain paper --json`.
 #[derive(Clone, Debug, Deserialize)]
@@ -199,6 +199,8 @@ pub(super) struct Way {
     #[serde(default)]
     pub(super) chosen: bool,
     pub(super) predicted_ms: f64,
+    /// If it was run.
+    pub(super) measured_ms: Option<f64>,
     #[serde(default)]
     pub(super) planning_ms: f64,
     #[serde(default)]
@@ -243,31 +245,51 @@ pub(super) struct StudySeries {
 
 /// What was done with one file: a line of a recording.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Recording {
-    pub(super) file: String,
-    pub(super) ranks: u32,
+pub(crate) struct Recording {
+    pub(crate) file: String,
+    pub(crate) ranks: u32,
     #[serde(default = "one")]
-    pub(super) nodes: u32,
+    pub(crate) nodes: u32,
     #[serde(default)]
-    pub(super) node_of_rank: Vec<u32>,
+    pub(crate) node_of_rank: Vec<u32>,
     #[serde(default)]
-    pub(super) mode: String,
-    pub(super) pario: Option<String>,
-    pub(super) machine: Option<Machine>,
+    pub(crate) cores_of_node: Vec<u32>,
     #[serde(default)]
-    pub(super) command: Vec<String>,
+    pub(crate) mode: String,
+    pub(crate) storage: Option<Storage>,
+    /// The name of a built-in profile, or the text of another one.
     #[serde(default)]
-    pub(super) hints: Vec<Hint>,
+    pub(crate) profile: String,
+    /// Whether all ranks closed the file; otherwise the records are those of rank 0.
+    #[serde(default = "yes")]
+    pub(crate) of_all_ranks: bool,
+    pub(crate) pario: Option<String>,
+    pub(crate) machine: Option<Machine>,
     #[serde(default)]
-    pub(super) ignored_hints: Vec<Hint>,
+    pub(crate) command: Vec<String>,
     #[serde(default)]
-    pub(super) calls: Vec<Call>,
+    pub(crate) hints: Vec<Hint>,
     #[serde(default)]
-    pub(super) calls_missed: u64,
+    pub(crate) ignored_hints: Vec<Hint>,
     #[serde(default)]
-    pub(super) events: Vec<Event>,
+    pub(crate) calls: Vec<Call>,
     #[serde(default)]
-    pub(super) events_missed: u64,
+    pub(crate) calls_missed: u64,
+    #[serde(default)]
+    pub(crate) events: Vec<Event>,
+    #[serde(default)]
+    pub(crate) events_missed: u64,
+}
+
+/// What planners knew of a file.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct Storage {
+    pub(crate) shared_bytes: u64,
+    pub(crate) block_bytes: u64,
+    pub(crate) in_memory: bool,
+    pub(crate) range_locks: bool,
+    pub(crate) readable: bool,
+    pub(crate) unique_open: bool,
 }
 
 /// The first line of a recording that `pario run` began.
@@ -277,53 +299,76 @@ pub(super) struct Run {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Hint {
-    pub(super) name: String,
-    pub(super) value: String,
-    pub(super) origin: String,
+pub(crate) struct Hint {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) origin: String,
     #[serde(default)]
-    pub(super) reason: String,
+    pub(crate) reason: String,
 }
 
 /// One call of one rank.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Call {
-    pub(super) rank: u32,
-    pub(super) call: String,
-    pub(super) strategy: String,
+pub(crate) struct Call {
+    pub(crate) rank: u32,
+    pub(crate) call: String,
+    pub(crate) strategy: String,
     #[serde(default)]
-    pub(super) reason: String,
+    pub(crate) reason: String,
     #[serde(default)]
-    pub(super) windows: String,
+    pub(crate) windows: String,
     #[serde(default)]
-    pub(super) rounds: u64,
+    pub(crate) rounds: u64,
     #[serde(default)]
-    pub(super) aggregators: u64,
+    pub(crate) aggregators: u64,
     #[serde(default)]
-    pub(super) moved_bytes: u64,
+    pub(crate) requested_bytes: u64,
+    /// Offsets of the first byte and after the last one.
     #[serde(default)]
-    pub(super) storage_reads: u64,
+    pub(crate) offset: u64,
     #[serde(default)]
-    pub(super) storage_writes: u64,
-    pub(super) begin_seconds: f64,
-    pub(super) seconds: f64,
+    pub(crate) end_offset: u64,
+    /// Absent in recordings of earlier versions.
+    pub(crate) pieces: Option<u64>,
+    #[serde(default = "yes")]
+    pub(crate) regular: bool,
+    #[serde(default = "whole")]
+    pub(crate) exchange_factor: f64,
+    #[serde(default = "whole")]
+    pub(crate) storage_factor: f64,
+    #[serde(default)]
+    pub(crate) moved_bytes: u64,
+    #[serde(default)]
+    pub(crate) storage_reads: u64,
+    #[serde(default)]
+    pub(crate) storage_writes: u64,
+    pub(crate) begin_seconds: f64,
+    pub(crate) seconds: f64,
     #[serde(flatten)]
-    pub(super) times: Times,
+    pub(crate) times: Times,
 }
 
 /// One storage access of one rank.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Event {
-    pub(super) rank: u32,
-    pub(super) what: String,
-    pub(super) begin_seconds: f64,
-    pub(super) seconds: f64,
+pub(crate) struct Event {
+    pub(crate) rank: u32,
+    pub(crate) what: String,
+    pub(crate) begin_seconds: f64,
+    pub(crate) seconds: f64,
     #[serde(default)]
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     #[serde(default)]
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 fn one() -> u32 {
     1
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn whole() -> f64 {
+    1.0
 }

@@ -24,6 +24,7 @@ use crate::hints::Hints;
 use crate::number::wide;
 use crate::plan::two_phase::{Service, SharedWindows};
 use crate::plan::{Correction, Direction, FileFacts, Plan, Planning, Shuffled, Steps, Summary};
+use crate::statistics::Asked;
 
 use super::agree::{most_specific, same_call};
 use super::window::reach;
@@ -126,10 +127,12 @@ pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
     let known =
         Requests { summaries, undisturbed: false, all_known: true, overlaps: false, correction };
     let plan = around.plan(&known, false);
+    let asked = Asked::new(&summaries[0], true, correction);
     Prepared {
         plan,
         direction: around.direction,
         own,
+        asked,
         peers: Vec::new(),
         disjoint: true,
         ends_in_region: false,
@@ -192,10 +195,12 @@ pub(crate) async fn together(
             }
         }
     }
+    let asked = Asked::new(&summaries[index(communicator.rank())], all_known, correction);
     let prepared = Prepared {
         plan,
         direction: around.direction,
         own,
+        asked,
         peers,
         disjoint,
         ends_in_region: undisturbed && around.file.shared_bytes > 0,

@@ -29,7 +29,7 @@ use crate::comm::Communicator;
 use crate::error::{Error, Result};
 use crate::number::wide;
 use crate::plan::{Direction, Plan, Steps};
-use crate::statistics::CallStatistics;
+use crate::statistics::{Asked, CallStatistics};
 use crate::storage::Storage;
 
 pub(crate) mod agree;
@@ -73,6 +73,8 @@ pub(crate) struct Prepared {
     pub(crate) direction: Direction,
     /// This rank's own access.
     pub(crate) own: Access,
+    /// The same as the planner saw it.
+    asked: Asked,
     /// Accesses of all ranks, as far as this rank needs them: none for independent plans, parts
     /// for irregular ones.
     pub(crate) peers: Vec<Access>,
@@ -130,6 +132,7 @@ impl Job<'_> {
         statistics.reason = plan.reason;
         statistics.windows = plan.steps.windows();
         statistics.predicted += plan.predicted(statistics.planned);
+        statistics.asked.add(&self.prepared.asked);
         statistics.rounds += plan.steps.rounds();
         statistics.aggregators = wide(plan.steps.aggregators(self.communicator.size()));
         let outcome: Outcome = match &plan.steps {

@@ -22,7 +22,7 @@ impl Handle {
             name: self.path.display().to_string(),
             ranks: self.communicator.size(),
             nodes: self.facts.nodes.iter().max().map_or(1, |last| last + 1),
-            node_of_rank: self.facts.nodes.clone(),
+            facts: self.facts.clone(),
             mode: self.mode,
             statistics: self.statistics(),
             of_all_ranks: false,

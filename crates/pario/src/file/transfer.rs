@@ -137,7 +137,7 @@ impl Handle {
         };
         // Counted as if all went well, and corrected otherwise: that saves a lock.
         let State { statistics, last_call, .. } = &mut *state;
-        *last_call = CallStatistics::straight(kind, len);
+        *last_call = CallStatistics::straight(kind, offset, len);
         statistics.add_straight(kind, len);
         drop(state);
         let began = (timed_calls > 0).then(Instant::now);
@@ -153,7 +153,7 @@ impl Handle {
             statistics.correct(kind, len - moved_bytes, storage);
             last_call.correct(kind, len - moved_bytes, storage);
             if let Some(began) = began.filter(|_| recorded) {
-                let mut call = CallStatistics::straight(kind, len);
+                let mut call = CallStatistics::straight(kind, offset, len);
                 call.correct(kind, len - moved_bytes, storage);
                 self.record(&mut state, began, call);
             }

@@ -12,7 +12,7 @@ use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::hints::Strategy;
 use crate::number::wide;
-use crate::plan::Direction;
+use crate::plan::{Correction, Direction, Summary as Wanted};
 use crate::request::Kind;
 
 mod json;
@@ -26,6 +26,48 @@ pub use summary::Summary;
 
 /// Why a call is served without a plan.
 const STRAIGHT: &str = "one run of bytes";
+
+/// What one rank asked for in one call, as the planner saw it. With the profile of the machine it
+/// is all that a prediction needs ([`explain`](crate::explain)).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Asked {
+    /// Offset of the first byte in the file.
+    pub start: u64,
+    /// Offset after the last byte.
+    pub end: u64,
+    /// Number of contiguous pieces.
+    pub pieces: u64,
+    /// Whether the accesses of all ranks are regular, so that every rank knows all of them.
+    pub regular: bool,
+    /// Time in the exchange in proportion to what the profile says, as learned from earlier calls;
+    /// 0 for a call without a plan.
+    pub exchange_factor: f64,
+    /// The same for storage.
+    pub storage_factor: f64,
+}
+
+impl Asked {
+    pub(crate) fn new(wanted: &Wanted, regular: bool, correction: Correction) -> Asked {
+        let (start, end) = (wanted.reach.start, wanted.reach.end);
+        let pieces = wanted.len.div_ceil(wanted.piece_bytes.max(1));
+        let Correction { exchange, storage } = correction;
+        Asked { start, end, pieces, regular, exchange_factor: exchange, storage_factor: storage }
+    }
+
+    /// Adds another part of the same call.
+    pub(crate) fn add(&mut self, part: &Asked) {
+        *self = match self.pieces {
+            0 => *part,
+            pieces => Asked {
+                start: self.start.min(part.start),
+                end: self.end.max(part.end),
+                pieces: pieces + part.pieces,
+                ..*part
+            },
+        };
+    }
+}
 
 /// What one rank did in one read or write.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,6 +89,8 @@ pub struct CallStatistics {
     pub planned: bool,
     /// Bytes that this rank asked for.
     pub requested_bytes: u64,
+    /// Where they are in the file; nothing in sums.
+    pub asked: Asked,
     /// Bytes of this rank's request that really moved.
     pub moved_bytes: u64,
     /// Messages that this rank sent while bytes were shuffled.
@@ -112,7 +156,7 @@ pub struct FileStatistics {
 
 impl CallStatistics {
     /// One run of bytes, moved by one storage call.
-    pub(crate) fn straight(kind: Kind, len: u64) -> CallStatistics {
+    pub(crate) fn straight(kind: Kind, start: u64, len: u64) -> CallStatistics {
         let (writes, reads) = match kind.direction {
             Direction::Write => (1, 0),
             Direction::Read => (0, 1),
@@ -123,6 +167,7 @@ impl CallStatistics {
             reason: STRAIGHT,
             rounds: 1,
             requested_bytes: len,
+            asked: Asked { start, end: start + len, pieces: 1, regular: true, ..Asked::default() },
             moved_bytes: len,
             storage_writes: writes,
             storage_written_bytes: len * writes,
@@ -301,7 +346,7 @@ impl FileStatistics {
     pub(crate) fn add_straight(&mut self, kind: Kind, len: u64) {
         let straight = |one: &&mut ServedCalls| is_straight(one, kind);
         let Some(served) = self.served.iter_mut().find(straight) else {
-            return self.add(&CallStatistics::straight(kind, len));
+            return self.add(&CallStatistics::straight(kind, 0, len));
         };
         served.calls += 1;
         served.requested_bytes += len;
@@ -486,6 +531,15 @@ mod tests {
         let mut file = FileStatistics::default();
         calls.iter().for_each(|call| file.add(call));
         file
+    }
+
+    #[test]
+    fn the_parts_of_a_call_ask_for_one_range() {
+        let part = |start, end, pieces| Asked { start, end, pieces, ..Asked::default() };
+        let mut asked = Asked::default();
+        asked.add(&part(100, 200, 2));
+        asked.add(&part(40, 60, 3));
+        assert_eq!((asked.start, asked.end, asked.pieces), (40, 200, 5));
     }
 
     #[test]

@@ -16,10 +16,12 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::json::Object;
 use super::platform::Platform;
-use super::{CallStatistics, ServedCalls, Summary};
+use super::{Asked, CallStatistics, ServedCalls, Summary};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::hints::HintOrigin;
+use crate::model::profile::Profile;
+use crate::plan::FileFacts;
 use crate::storage::{AccessLog, TimedAccess};
 
 /// Calls that all ranks keep together, and each at least and at most.
@@ -100,6 +102,10 @@ fn call_record(rank: u32, (begin, seconds): (f64, f64), call: &CallStatistics) -
         .number("aggregators", call.aggregators)
         .number("planned", call.planned)
         .number("requested_bytes", call.requested_bytes)
+        .number("offset", call.asked.start)
+        .number("end_offset", call.asked.end)
+        .number("pieces", call.asked.pieces)
+        .number("regular", call.asked.regular)
         .number("moved_bytes", call.moved_bytes)
         .number("messages", call.messages)
         .number("sent_bytes", call.sent_bytes)
@@ -109,13 +115,18 @@ fn call_record(rank: u32, (begin, seconds): (f64, f64), call: &CallStatistics) -
         .number("storage_writes", call.storage_writes)
         .number("storage_written_bytes", call.storage_written_bytes)
         .number("locks", call.locks);
-    object
+    let Asked { exchange_factor, storage_factor, .. } = call.asked;
+    let factors = [("exchange_factor", exchange_factor), ("storage_factor", storage_factor)];
+    // Most often the profile is all that predictions follow, and nothing is said.
+    let told = factors.into_iter().filter(|(_, factor)| *factor > 0.0 && *factor != 1.0);
+    told.fold(object, |object, (name, factor)| object.number(name, factor))
         .number("begin_seconds", begin)
         .number("seconds", seconds)
         .number("synchronisation_seconds", time(&call.synchronisation))
         .number("planning_seconds", time(&call.planning))
         .number("exchange_seconds", time(&call.exchange))
         .number("storage_seconds", time(&call.storage))
+        .number("predicted_seconds", time(&call.predicted))
         .list("phase_seconds", call.phases.iter().map(|phase| time(phase).to_string()))
         .number("packing_seconds", time(&call.packing))
         .finish()
@@ -222,6 +233,27 @@ fn served_record(served: &ServedCalls) -> String {
         .finish()
 }
 
+/// What planners know of the file, as JSON.
+fn storage_record(facts: &FileFacts) -> String {
+    Object::new()
+        .number("shared_bytes", facts.shared_bytes)
+        .number("block_bytes", facts.block_bytes)
+        .number("in_memory", facts.in_memory)
+        .number("range_locks", facts.range_locks)
+        .number("readable", facts.readable)
+        .number("unique_open", facts.unique_open)
+        .finish()
+}
+
+/// The name of a built-in profile, or the text of one that was measured: at most 64 KiB.
+fn profile_record(profile: &Profile) -> String {
+    let is_it = |name: &&str| Profile::built_in(name).as_ref() == Some(profile);
+    match Profile::built_in_names().find(is_it) {
+        Some(name) => name.to_owned(),
+        None => profile.to_text().unwrap_or_default(),
+    }
+}
+
 /// A summary as a line of JSON.
 pub(super) fn line(summary: &Summary, records: &Records) -> String {
     let Platform { cores, processor, system } = Platform::here();
@@ -237,8 +269,11 @@ pub(super) fn line(summary: &Summary, records: &Records) -> String {
         .text("file", &summary.name)
         .number("ranks", summary.ranks)
         .number("nodes", summary.nodes)
-        .list("node_of_rank", summary.node_of_rank.iter().map(u32::to_string))
+        .list("node_of_rank", summary.facts.nodes.iter().map(u32::to_string))
+        .list("cores_of_node", summary.facts.cores.iter().map(u32::to_string))
         .text("mode", &summary.mode.to_string())
+        .raw("storage", &storage_record(&summary.facts))
+        .text("profile", &profile_record(&summary.facts.profile))
         // Otherwise the file was not closed, and the records are those of one rank.
         .number("of_all_ranks", summary.of_all_ranks || summary.ranks == 1)
         .raw("machine", &machine)

@@ -8,6 +8,7 @@ use super::FileStatistics;
 use super::record::{self, Records};
 use crate::file::AccessMode;
 use crate::hints::{HintOrigin, HintReport, Recording, printable};
+use crate::plan::FileFacts;
 
 /// Columns of a line; names of files and reasons may make one longer.
 const COLUMNS: usize = 100;
@@ -30,7 +31,8 @@ pub struct Summary {
     pub(crate) name: String,
     pub(crate) ranks: u32,
     pub(crate) nodes: u32,
-    pub(crate) node_of_rank: Vec<u32>,
+    /// What planners know of the file.
+    pub(crate) facts: FileFacts,
     pub(crate) mode: AccessMode,
     pub(crate) statistics: FileStatistics,
     /// Whether the statistics are those of all ranks.
@@ -151,7 +153,7 @@ mod tests {
             name: "out\n.dat".to_owned(),
             ranks: 4,
             nodes: 2,
-            node_of_rank: vec![0, 0, 1, 1],
+            facts: FileFacts { nodes: vec![0, 0, 1, 1], ..FileFacts::of_threads(4) },
             mode: AccessMode { write: true, ..AccessMode::default() },
             statistics: FileStatistics::default(),
             of_all_ranks: true,

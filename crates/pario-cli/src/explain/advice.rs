@@ -1,0 +1,184 @@
+//! What a caller can change, and what it would gain by that.
+
+use pario::explain::{Answer, Question, explain};
+use pario::{Environment, HintSet};
+use serde::Serialize;
+
+use super::answer::{Row, Scene, time};
+
+/// A change counts if it leaves less than this part of the time.
+const WORTH: f64 = 0.9;
+
+/// Something to change, and the time that is predicted for it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Change {
+    /// In words.
+    pub(super) what: String,
+    /// The hint, if it is one.
+    pub(super) hint: Option<String>,
+    /// Its better value; none to leave it out.
+    pub(super) value: Option<String>,
+    pub(super) predicted_ms: f64,
+}
+
+/// A hint that somebody gave.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    pub(super) name: String,
+    pub(super) value: String,
+    /// As `program` or `environment`.
+    pub(super) origin: String,
+}
+
+/// The hints of some, as a program gives them.
+pub(super) fn hint_set<'a>(given: impl IntoIterator<Item = &'a Given>) -> HintSet {
+    given.into_iter().map(|hint| (hint.name.clone(), hint.value.clone())).collect()
+}
+
+/// The hint that is better left out, or all of them; none if that gains nothing in comparison with
+/// what is predicted now.
+///
+/// # Errors
+/// As [`explain`].
+pub(super) fn hint_change(
+    question: &Question,
+    given: &[Given],
+    now_ms: f64,
+) -> pario::Result<Option<Change>> {
+    let mut best: Option<Change> = None;
+    for index in 0..given.len() {
+        let others = given.iter().enumerate().filter(|(other, _)| *other != index);
+        let hints = hint_set(others.map(|(_, hint)| hint));
+        let answer = with_hints(question, hints)?;
+        let chosen = answer.chosen();
+        let predicted_ms = chosen.total_us() / 1e3;
+        let limit_ms = best.as_ref().map_or(now_ms * WORTH, |best| best.predicted_ms);
+        if predicted_ms < limit_ms {
+            let strategy = chosen.strategy.to_string();
+            best = Some(without(&given[index], &strategy, (predicted_ms, now_ms)));
+        }
+    }
+    if best.is_some() || given.len() < 2 {
+        return Ok(best);
+    }
+    let answer = with_hints(question, HintSet::new())?;
+    let predicted_ms = answer.chosen().total_us() / 1e3;
+    let names: Vec<String> = given.iter().map(Given::shown).collect();
+    let what = format!(
+        "leave out the hints {}: {} is predicted to take {} instead of {}",
+        names.join(", "),
+        answer.chosen().strategy,
+        time(predicted_ms),
+        time(now_ms)
+    );
+    let change = Change { what, hint: None, value: None, predicted_ms };
+    Ok((predicted_ms < now_ms * WORTH).then_some(change))
+}
+
+fn with_hints(question: &Question, hints: HintSet) -> pario::Result<Answer> {
+    let mut question = question.clone();
+    question.hints = hints;
+    explain(&question)
+}
+
+impl Given {
+    fn shown(&self) -> String {
+        format!("{}={}", self.name, self.value)
+    }
+}
+
+/// The advice to do without a hint.
+fn without(hint: &Given, strategy: &str, (predicted_ms, now_ms): (f64, f64)) -> Change {
+    let (_, defaults) = HintSet::new().resolve("".as_ref(), &Environment::default());
+    let value = defaults.value(&hint.name).map(str::to_owned);
+    let (name, shown) = (&hint.name, hint.shown());
+    let mut what = format!(
+        "leave out the hint {shown} ({}): {strategy} is predicted to take {} instead of {}",
+        hint.origin,
+        time(predicted_ms),
+        time(now_ms)
+    );
+    if let Some(value) = &value {
+        what += &format!("; to try it: pario run --hint {name}={value} -- COMMAND");
+    }
+    Change { what, hint: Some(name.clone()), value, predicted_ms }
+}
+
+/// What takes most of the time, and what would change that.
+pub(super) fn longest(scene: &Scene, chosen: &Row) -> String {
+    let longest = chosen.terms.iter().max_by(|one, other| one.ms.total_cmp(&other.ms));
+    let Some(term) = longest else { return "there is nothing to do".to_owned() };
+    let what = match term.name {
+        "storage calls" | "calls that read first" if !scene.collective => {
+            "call collectively, so that calls are combined, or make pieces longer"
+        }
+        "storage calls" | "calls that read first" => "make pieces longer, or calls larger",
+        "bytes that are read first" => "leave no holes: they are read and written back",
+        "bytes" => "only faster storage helps",
+        "messages" => "use fewer aggregators (cb_nodes), or a larger cb_buffer_size",
+        "bytes between nodes" => "only a faster network helps, or aggregators on more nodes",
+        "pieces are copied" | "pieces are packed" | "windows are assembled" => {
+            "make pieces longer in the file, if you can"
+        }
+        "requests are planned" => "keep the file open: a plan is kept for equal calls",
+        "locks" => "call collectively, or write without holes: no locks then",
+        _ => "run one rank for each core",
+    };
+    let part = 100.0 * term.ms / chosen.predicted_ms.max(f64::MIN_POSITIVE);
+    format!("{part:.0} % of the time: {}; {what}", term.name)
+}
+
+/// Whether two ways come to the same: a list of one run is served directly.
+fn is_same(one: &Row, other: &Row) -> bool {
+    let parts = one.parts_ms().into_iter().zip(other.parts_ms());
+    one.aggregators == other.aggregators && parts.into_iter().all(|(one, other)| one == other)
+}
+
+/// Where a way is faster and where it is slower than the best of those that work in another manner:
+/// with aggregators or without.
+pub(super) fn comparison(chosen: &Row, rows: &[Row]) -> String {
+    let others = || rows.iter().filter(|row| !is_same(row, chosen));
+    let unlike = |row: &&Row| (row.aggregators == 0) != (chosen.aggregators == 0);
+    let Some(other) = others().find(unlike).or_else(|| others().next()) else {
+        return String::new();
+    };
+    let names = ["planning", "waiting", "exchange", "storage"];
+    let parts = names.into_iter().zip(chosen.parts_ms().into_iter().zip(other.parts_ms()));
+    // What differs by less than a hundredth of the time does not decide.
+    let least_ms = 0.01 * chosen.predicted_ms.min(other.predicted_ms);
+    let differences: Vec<String> = parts
+        .filter(|(_, (own, others))| (own - others).abs() > least_ms)
+        .map(|(name, (own, others))| match own > others {
+            true => format!("{} more {name}", time(own - others)),
+            false => format!("{} less {name}", time(others - own)),
+        })
+        .collect();
+    match differences.is_empty() {
+        true => format!("compared with {}: the same time", other.strategy),
+        false => format!("compared with {}: {}", other.strategy, differences.join(", ")),
+    }
+}
+
+/// That nothing is better, and by how much.
+pub(super) fn nothing(chosen: &Row, rows: &[Row]) -> String {
+    let others = rows.iter().filter(|row| !is_same(row, chosen));
+    let next = others.min_by(|one, other| one.predicted_ms.total_cmp(&other.predicted_ms));
+    match next {
+        None => "nothing to change: all ways come to the same".to_owned(),
+        Some(next) if next.predicted_ms > chosen.predicted_ms => {
+            let more = 100.0 * (next.predicted_ms / chosen.predicted_ms.max(1e-9) - 1.0);
+            format!(
+                "nothing to change: this is the best way; {} is predicted to take {}",
+                next.strategy,
+                match more < 100.0 {
+                    true => format!("{more:.0} % more"),
+                    false => format!("{:.1} times as long", 1.0 + more / 100.0),
+                }
+            )
+        }
+        Some(next) => {
+            let next = &next.strategy;
+            format!("nothing to change: {next} is predicted to take about as long")
+        }
+    }
+}

@@ -1,0 +1,519 @@
+//! The calls of a program that was recorded: every way to serve each kind of them, beside what was
+//! measured.
+//!
+//! The recording has what each rank asked for and the profile that it was planned with, so that the
+//! same numbers come out here as in the program, on any machine.
+//!
+//! A collective counts from the moment when its last rank arrives: the time of the rank that waited
+//! least. What others waited before is no cost of the call, and is said by itself.
+
+use std::path::Path;
+
+use pario::Strategy;
+use pario::explain::{Answer, Question, Request, Way, explain};
+use pario::model::Direction;
+use pario::model::profile::Profile;
+
+use super::advice::{Change, Given, hint_change, hint_set};
+use super::answer::{Document, Measured, Scene, size, time};
+use super::call::{self, Arguments};
+use super::machine::Described;
+use crate::failure::Failure;
+use crate::hint;
+use crate::report::recordings;
+use crate::report::records::{Call, Hint, Recording};
+
+/// Kinds of calls that are explained of each file.
+const KINDS_MAX: usize = 6;
+/// Bytes that a rank can well keep in memory to move them by one call.
+const COMBINED_BYTES_MAX: u64 = 64 << 20;
+/// Fewer collectives are few.
+const COLLECTIVES_MIN: usize = 4;
+/// One call for many counts if it takes less than this part of the time.
+const COMBINED_WORTH: f64 = 0.7;
+/// A strategy that was measured to take less than this part of the time is better.
+const FASTER_WORTH: f64 = 0.7;
+/// From this factor on a prediction is wrong, where it is about more than some microseconds.
+const WRONG: f64 = 3.0;
+const WRONG_MIN_MS: f64 = 0.1;
+
+/// A call of all ranks, or of one that calls for itself.
+#[derive(Clone, Debug)]
+struct Done<'a> {
+    /// What is the same on all ranks.
+    call: &'a Call,
+    requests: Vec<Request>,
+    /// From the arrival of the last rank.
+    ms: f64,
+    /// Planning, synchronisation, exchange, storage: the means of the ranks.
+    parts_ms: [f64; 4],
+    regular: bool,
+}
+
+/// Calls of about the same size that were served in one way for one reason.
+struct Kind<'a> {
+    calls: Vec<Done<'a>>,
+    /// Of a rank, in all of them.
+    total_ms: f64,
+}
+
+/// Explains the calls of a recording.
+///
+/// # Errors
+/// `Usage` if an option makes no sense, `Run` if the file cannot be read or the output written.
+pub(super) fn documents(arguments: &Arguments, path: &Path) -> Result<Vec<Document>, Failure> {
+    let mut documents = Vec::new();
+    for recording in recordings(path)? {
+        documents.extend(of_file(arguments, &recording)?);
+    }
+    match documents.is_empty() {
+        true => Err(Failure::Run(format!("{}: no reads and no writes", path.display()))),
+        false => Ok(documents),
+    }
+}
+
+fn of_file(arguments: &Arguments, recording: &Recording) -> Result<Vec<Document>, Failure> {
+    if recording.calls.iter().any(|call| call.pieces.is_none()) {
+        let text = "recorded by an earlier version of pario, without what was asked for";
+        return Err(Failure::Run(format!("{}: {text}; record it again", recording.file)));
+    }
+    let mut kinds = kinds(recording);
+    let all_ms: f64 = kinds.iter().map(|kind| kind.total_ms).sum();
+    kinds.sort_by(|one, other| other.total_ms.total_cmp(&one.total_ms));
+    let left_out = kinds.split_off(kinds.len().min(KINDS_MAX));
+    let mut documents = Vec::new();
+    let setting = setting(arguments, recording)?;
+    for kind in &kinds {
+        let share = 100.0 * kind.total_ms / all_ms.max(f64::MIN_POSITIVE);
+        let alike: Vec<&Kind<'_>> = kinds.iter().filter(|other| other.is_like(kind)).collect();
+        documents.push(document(&setting, kind, &alike, share)?);
+    }
+    if let Some(last) = documents.last_mut() {
+        notes(recording, &left_out).into_iter().for_each(|note| last.note(note));
+    }
+    Ok(documents)
+}
+
+/// What is to be said of the whole file.
+fn notes(recording: &Recording, left_out: &[Kind<'_>]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for Hint { name, value, origin, reason } in &recording.ignored_hints {
+        notes.push(format!("the hint {name}={value} ({origin}) is ignored: {reason}"));
+    }
+    if !left_out.is_empty() {
+        let total_ms = left_out.iter().map(|kind| kind.total_ms).sum();
+        notes.push(format!("{} other kinds of calls: {} in all", left_out.len(), time(total_ms)));
+    }
+    if recording.calls_missed > 0 {
+        let missed = recording.calls_missed;
+        notes.push(format!("{missed} more calls were not recorded, as there was no room"));
+    }
+    if !recording.of_all_ranks {
+        notes.push("the file was not closed: only the calls of rank 0 are known".to_owned());
+    }
+    notes
+}
+
+/// The calls by kind.
+fn kinds(recording: &Recording) -> Vec<Kind<'_>> {
+    let all = collectives(recording).into_iter().chain(independent(recording));
+    // Without a strategy, a call was refused.
+    let served = all.filter(|done| done.call.strategy != Strategy::Auto.name());
+    let mut kinds: Vec<Kind<'_>> = Vec::new();
+    for done in served {
+        let same = |kind: &&mut Kind<'_>| key(&kind.calls[0]) == key(&done);
+        let share = if is_collective(done.call) { 1 } else { recording.ranks.max(1) };
+        let own_ms = done.ms / f64::from(share);
+        match kinds.iter_mut().find(same) {
+            Some(kind) => {
+                kind.total_ms += own_ms;
+                kind.calls.push(done);
+            }
+            None => kinds.push(Kind { calls: vec![done], total_ms: own_ms }),
+        }
+    }
+    kinds
+}
+
+/// What calls of one kind share.
+fn key<'a>(done: &Done<'a>) -> (&'a str, &'a str, (&'a str, Option<u32>, Option<u32>)) {
+    (&done.call.strategy, &done.call.reason, shape(done))
+}
+
+/// What was asked for; sizes within a power of two.
+fn shape<'a>(done: &Done<'a>) -> (&'a str, Option<u32>, Option<u32>) {
+    let (bytes, piece_bytes) = sizes(&done.requests);
+    (&done.call.call, bytes.checked_ilog2(), piece_bytes.checked_ilog2())
+}
+
+impl Kind<'_> {
+    /// Whether calls of another kind ask for about the same.
+    fn is_like(&self, other: &Kind<'_>) -> bool {
+        shape(&self.calls[0]) == shape(&other.calls[0])
+    }
+}
+
+/// Bytes of all requests, and the mean length of their pieces.
+fn sizes(requests: &[Request]) -> (u64, u64) {
+    let bytes = requests.iter().map(|request| request.bytes).sum();
+    let pieces: u64 = requests.iter().map(pieces).sum();
+    (bytes, bytes / pieces.max(1))
+}
+
+fn pieces(request: &Request) -> u64 {
+    request.bytes.div_ceil(request.piece_bytes.max(1))
+}
+
+fn is_collective(call: &Call) -> bool {
+    call.call.ends_with("_all")
+}
+
+fn request(call: &Call) -> Request {
+    let (start, bytes) = (call.offset, call.requested_bytes);
+    // A view that names bytes twice has more of them than room.
+    let end = call.end_offset.max(start.saturating_add(bytes));
+    let pieces = call.pieces.unwrap_or(1).max(1);
+    Request { start, end, bytes, piece_bytes: (bytes / pieces).max(1) }
+}
+
+fn parts_ms(call: &Call) -> [f64; 4] {
+    let times = &call.times;
+    let seconds = [
+        times.planning_seconds,
+        times.synchronisation_seconds,
+        times.exchange_seconds,
+        times.storage_seconds,
+    ];
+    seconds.map(|seconds| seconds * 1e3)
+}
+
+/// The collective calls: the first of all ranks, then the second, and so on.
+fn collectives(recording: &Recording) -> Vec<Done<'_>> {
+    let mut of_rank = vec![Vec::<&Call>::new(); usize::try_from(recording.ranks).unwrap_or(0)];
+    for call in recording.calls.iter().filter(|call| is_collective(call)) {
+        let rank = usize::try_from(call.rank).unwrap_or(usize::MAX);
+        of_rank.get_mut(rank).into_iter().for_each(|own| own.push(call));
+    }
+    for own in &mut of_rank {
+        own.sort_by(|one, other| one.begin_seconds.total_cmp(&other.begin_seconds));
+    }
+    let count = of_rank.iter().map(Vec::len).min().unwrap_or(0);
+    let number = |index: usize| of_rank.iter().map(move |own| own[index]);
+    (0..count).filter_map(|index| together(&number(index).collect::<Vec<&Call>>())).collect()
+}
+
+/// One call of all ranks.
+fn together<'a>(calls: &[&'a Call]) -> Option<Done<'a>> {
+    let first = *calls.first()?;
+    let waited = |call: &&&Call| call.times.synchronisation_seconds;
+    let last = calls.iter().min_by(|one, other| waited(one).total_cmp(&waited(other)))?;
+    let mut parts = [0.0; 4];
+    for call in calls {
+        let own = parts.iter_mut().zip(parts_ms(call));
+        own.for_each(|(sum, ms)| *sum += ms / f64::from(u32::try_from(calls.len()).unwrap_or(1)));
+    }
+    Some(Done {
+        call: first,
+        requests: calls.iter().map(|call| request(call)).collect(),
+        ms: last.seconds * 1e3,
+        parts_ms: parts,
+        regular: calls.iter().all(|call| call.regular),
+    })
+}
+
+fn independent(recording: &Recording) -> Vec<Done<'_>> {
+    let done = |call| Done {
+        call,
+        requests: vec![request(call)],
+        ms: call.seconds * 1e3,
+        parts_ms: parts_ms(call),
+        regular: call.regular,
+    };
+    recording.calls.iter().filter(|call| !is_collective(call)).map(done).collect()
+}
+
+/// What is known of the file and the machine.
+struct Setting<'a> {
+    recording: &'a Recording,
+    described: Described,
+    given: Vec<Given>,
+    /// Whether the hints are not those of the program.
+    is_changed: bool,
+}
+
+impl Setting<'_> {
+    fn question(&self, requests: Vec<Request>, direction: Direction) -> Question {
+        let recording = self.recording;
+        let mut question = Question::new(direction, requests, self.described.profile.clone());
+        question.collective = recording.ranks > 1;
+        question.nodes = recording.nodes.max(1);
+        question.node_of_rank = match recording.node_of_rank.is_empty() {
+            true => vec![0; usize::try_from(recording.ranks).unwrap_or(1)],
+            false => recording.node_of_rank.clone(),
+        };
+        question.cores = recording.cores_of_node.iter().copied().max().unwrap_or(1).max(1);
+        if let Some(storage) = recording.storage {
+            question.shared_bytes = storage.shared_bytes;
+            question.block_bytes = storage.block_bytes;
+            question.in_memory = storage.in_memory;
+            question.range_locks = storage.range_locks;
+            question.readable = storage.readable;
+            question.unique_open = storage.unique_open;
+        }
+        question.hints = hint_set(&self.given);
+        question
+    }
+}
+
+fn setting<'a>(arguments: &Arguments, recording: &'a Recording) -> Result<Setting<'a>, Failure> {
+    let described = match &*recording.profile {
+        _ if arguments.profile.is_some() => call::described(arguments, "threads")?,
+        "" => call::described(arguments, "threads")?,
+        name => {
+            let recorded = recorded_profile(name)
+                .map_err(|error| Failure::Run(format!("{}: {error}", recording.file)))?;
+            call::replaced(arguments, recorded)
+        }
+    };
+    hint::resolve(&arguments.hints)?;
+    // A hint of the command line replaces one of the program.
+    let is_new = |hint: &&Hint| arguments.hints.iter().all(|(name, _)| *name != hint.name);
+    let is_given = |hint: &&Hint| {
+        !matches!(&*hint.origin, "default" | "file") && hint.name != "pario_statistics"
+    };
+    let kept = recording.hints.iter().filter(is_given).filter(is_new).map(|hint| Given {
+        name: hint.name.clone(),
+        value: hint.value.clone(),
+        origin: hint.origin.clone(),
+    });
+    let given = kept.chain(call::given(arguments)).collect();
+    Ok(Setting { recording, described, given, is_changed: !arguments.hints.is_empty() })
+}
+
+/// The name of a built-in profile, or the text of another one.
+fn recorded_profile(text: &str) -> pario::Result<Described> {
+    if let Some(profile) = Profile::built_in(text) {
+        let origin = format!("{text}, built in; `pario calibrate` measures this machine");
+        return Ok(Described { profile, origin });
+    }
+    let profile = Profile::parse(text)?;
+    let origin = format!("of {}, as recorded", profile.machine.host);
+    Ok(Described { profile, origin })
+}
+
+fn document(
+    setting: &Setting<'_>,
+    kind: &Kind<'_>,
+    alike: &[&Kind<'_>],
+    share: f64,
+) -> Result<Document, Failure> {
+    let usage = |error: pario::Error| Failure::Usage(error.to_string());
+    let done = median(&kind.calls);
+    let direction = match done.call.call.starts_with("read") {
+        true => Direction::Read,
+        false => Direction::Write,
+    };
+    let mut question = setting.question(done.requests.clone(), direction);
+    question.collective = is_collective(done.call);
+    question.regular = done.regular;
+    question.factors = [done.call.exchange_factor, done.call.storage_factor];
+    let answer = explain(&question).map_err(usage)?;
+    let recorded = (!setting.is_changed).then(|| taken(&answer, done.call)).flatten();
+    let (taken, reason) = match recorded {
+        Some(way) => (way, &*done.call.reason),
+        None => (answer.chosen(), answer.reason),
+    };
+    let now_ms = taken.total_us() / 1e3;
+    let hint = hint_change(&question, &setting.given, now_ms).map_err(usage)?;
+    let faster = faster(alike, &done, &answer);
+    let combined = combined(setting, kind, (&question, now_ms)).map_err(usage)?;
+    let changes: Vec<Change> = hint.into_iter().chain(faster).chain(combined).collect();
+    let scene = scene(setting, kind, &question, share);
+    let last = remarks(&done, now_ms);
+    let mut document = Document::of_way(scene, &answer, (taken, reason), changes, last);
+    document.measure(|row| {
+        let same = |done: &Done<'_>| done.call.strategy == row.strategy;
+        let other = || alike.iter().map(|kind| median(&kind.calls)).find(same);
+        let found = if same(&done) { Some(done.clone()) } else { other() };
+        found.map(|done| Measured { ms: done.ms, parts_ms: Some(done.parts_ms) })
+    });
+    Ok(document)
+}
+
+/// A strategy that served calls like this one clearly faster, several times.
+fn faster(alike: &[&Kind<'_>], done: &Done<'_>, answer: &Answer) -> Option<Change> {
+    let often = alike.iter().filter(|kind| kind.calls.len() > 1);
+    let others = often.map(|kind| (median(&kind.calls), kind.calls.len()));
+    let others = others.filter(|(other, _)| other.call.strategy != done.call.strategy);
+    let (best, count) = others.min_by(|(one, _), (other, _)| one.ms.total_cmp(&other.ms))?;
+    let strategy = best.call.strategy.clone();
+    let predicted_us = taken(answer, best.call).map_or(0.0, Way::total_us);
+    let what = format!(
+        "give the hint pario_strategy={strategy}: it took {} in {count} calls like these, instead \
+         of {}; to try it: pario run --hint pario_strategy={strategy} -- COMMAND",
+        time(best.ms),
+        time(done.ms)
+    );
+    let (hint, value) = (Some("pario_strategy".to_owned()), Some(strategy));
+    let change = Change { what, hint, value, predicted_ms: predicted_us / 1e3 };
+    (best.ms < FASTER_WORTH * done.ms).then_some(change)
+}
+
+/// The call with the median time.
+fn median<'a>(calls: &[Done<'a>]) -> Done<'a> {
+    let mut sorted: Vec<&Done<'a>> = calls.iter().collect();
+    sorted.sort_by(|one, other| one.ms.total_cmp(&other.ms));
+    sorted[sorted.len() / 2].clone()
+}
+
+/// The way that served a call.
+fn taken<'a>(answer: &'a Answer, call: &Call) -> Option<&'a Way> {
+    let strategy: Strategy = call.strategy.parse().ok()?;
+    let same = || answer.ways.iter().filter(move |way| way.strategy == strategy);
+    let exact = same().find(|way| way.aggregators == call.aggregators && way.rounds == call.rounds);
+    exact.or_else(|| same().min_by(|one, other| one.total_us().total_cmp(&other.total_us())))
+}
+
+fn scene(setting: &Setting<'_>, kind: &Kind<'_>, question: &Question, share: f64) -> Scene {
+    let Recording { file, ranks, nodes, .. } = setting.recording;
+    let (count, call) = (kind.calls.len(), &kind.calls[0].call.call);
+    let (bytes, piece_bytes) = sizes(&question.requests);
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let times = match (count, question.collective) {
+        (1, _) => "once".to_owned(),
+        (count, true) => format!("{count} times"),
+        (count, false) => format!("{count} times on all ranks together"),
+    };
+    let total = time(kind.total_ms);
+    Scene {
+        workload: format!("{name}: {call}"),
+        shape: format!("{times}, {total} of a rank's time, {share:.0} % of that in all calls"),
+        direction: match question.direction {
+            Direction::Read => "read",
+            Direction::Write => "write",
+        },
+        ranks: *ranks,
+        nodes: *nodes,
+        cores: question.cores,
+        collective: question.collective,
+        profile: setting.described.origin.clone(),
+        bytes,
+        piece_bytes,
+        calls: Some(u64::try_from(count).unwrap_or(u64::MAX)),
+    }
+}
+
+/// What the measured times say.
+fn remarks(done: &Done<'_>, predicted_ms: f64) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let waiting_ms = done.parts_ms[1];
+    if waiting_ms > done.ms {
+        remarks.push(format!(
+            "ranks wait {} on average for the last one, which the call does not cause: let all \
+             ranks reach it at the same time",
+            time(waiting_ms)
+        ));
+    }
+    let ratio = done.ms / predicted_ms.max(f64::MIN_POSITIVE);
+    let is_wrong = !(1.0 / WRONG..=WRONG).contains(&ratio);
+    if is_wrong && done.ms.max(predicted_ms) > WRONG_MIN_MS {
+        remarks.push(format!(
+            "it took {ratio:.1} times as long as predicted: `pario calibrate` measures the profile \
+             of this machine, or something else slowed it down"
+        ));
+    }
+    remarks
+}
+
+/// Many calls as one collective call, if that is predicted to be clearly faster than all of them by
+/// themselves. One of them is a question that has a predicted time.
+fn combined(
+    setting: &Setting<'_>,
+    kind: &Kind<'_>,
+    (single, single_ms): (&Question, f64),
+) -> pario::Result<Option<Change>> {
+    let direction = single.direction;
+    let together = is_collective(kind.calls[0].call);
+    let ranks = usize::try_from(setting.recording.ranks).unwrap_or(1);
+    let mut sums = vec![Sum::default(); ranks];
+    for done in &kind.calls {
+        let rank = usize::try_from(done.call.rank).unwrap_or(0);
+        for (number, request) in done.requests.iter().enumerate() {
+            let place = if together { number } else { rank };
+            if let Some(sum) = sums.get_mut(place) {
+                sum.add(request, done.ms);
+            }
+        }
+    }
+    let calls = sums.iter().map(|sum| sum.runs.len()).max().unwrap_or(0);
+    let callers = sums.iter().filter(|sum| !sum.runs.is_empty()).count();
+    let is_many = match together {
+        true => calls >= COLLECTIVES_MIN,
+        false => calls > 1 || callers > 1,
+    };
+    if !is_many {
+        return Ok(None);
+    }
+    let requests: Option<Vec<Request>> = sums.iter().map(Sum::request).collect();
+    let Some(requests) = requests else { return Ok(None) };
+    let measured_ms = sums.iter().map(|sum| sum.ms).fold(0.0, f64::max);
+    let now_ms = single_ms * f64::from(u32::try_from(calls).unwrap_or(u32::MAX));
+    let bytes = requests.iter().map(|request| request.bytes).max().unwrap_or(0);
+    let mut question = setting.question(requests, direction);
+    question.factors = single.factors;
+    let answer = explain(&question)?;
+    let predicted_ms = answer.chosen().total_us() / 1e3;
+    let name = match (direction, ranks) {
+        (Direction::Read, 1) => "MPI_File_read_at",
+        (Direction::Write, 1) => "MPI_File_write_at",
+        (Direction::Read, _) => "MPI_File_read_at_all",
+        (Direction::Write, _) => "MPI_File_write_at_all",
+    };
+    let what = format!(
+        "move {calls} calls of each rank by one {name}, with a view of all their pieces ({} of a \
+         rank): {} is predicted to take {} instead of {} (measured: {})",
+        size(bytes),
+        answer.chosen().strategy,
+        time(predicted_ms),
+        time(now_ms),
+        time(measured_ms)
+    );
+    let change = Change { what, hint: None, value: None, predicted_ms };
+    Ok((predicted_ms < COMBINED_WORTH * now_ms).then_some(change))
+}
+
+/// The calls of a rank, as one.
+#[derive(Clone, Debug, Default)]
+struct Sum {
+    runs: Vec<Request>,
+    bytes: u64,
+    ms: f64,
+}
+
+impl Sum {
+    fn add(&mut self, request: &Request, ms: f64) {
+        if self.bytes + request.bytes <= COMBINED_BYTES_MAX {
+            self.bytes += request.bytes;
+            self.ms += ms;
+            self.runs.push(*request);
+        }
+    }
+
+    /// None if calls name the same bytes, which one call cannot.
+    fn request(&self) -> Option<Request> {
+        let mut sorted = self.runs.clone();
+        sorted.sort_by_key(|request| request.start);
+        let start = sorted.first().map_or(0, |first| first.start);
+        let end = sorted.iter().map(|request| request.end).max().unwrap_or(start);
+        let touching = |pair: &&[Request]| {
+            let contiguous = |request: &Request| request.end - request.start == request.bytes;
+            pair[0].end == pair[1].start && contiguous(&pair[0]) && contiguous(&pair[1])
+        };
+        let joined = u64::try_from(sorted.windows(2).filter(touching).count()).unwrap_or(0);
+        let pieces = sorted.iter().map(pieces).sum::<u64>().saturating_sub(joined).max(1);
+        let distinct = sorted.windows(2).all(|pair| pair[0].start != pair[1].start);
+        let piece_bytes = (self.bytes / pieces).max(1);
+        let request = Request { start, end, bytes: self.bytes, piece_bytes };
+        (self.bytes <= end - start && distinct).then_some(request)
+    }
+}
