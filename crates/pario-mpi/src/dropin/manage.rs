@@ -509,7 +509,7 @@ pub(super) unsafe fn get_info(mpi: &'static Mpi, handle: usize, place: *mut c_vo
             // A longer value would be an error of the library, which ends the program.
             let most = usize::try_from(mpi.abi.max_info_val).unwrap_or(0);
             let fits = |hint: &&EffectiveHint| hint.value.len() < most;
-            for hint in open.file.hints().effective.iter().filter(fits) {
+            for hint in open.file.info().iter().filter(fits) {
                 let (key, value) = (CString::new(hint.name), CString::new(&*hint.value));
                 if let (Ok(key), Ok(value)) = (key, value) {
                     (mpi.call.Info_set)(info, key.as_ptr(), value.as_ptr());

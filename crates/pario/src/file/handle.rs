@@ -15,14 +15,14 @@ use super::kept::KeptPlans;
 use super::learned::Learned;
 use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
-use super::reported::{Reported, Visible};
+use super::reported::{Reported, Served, Visible};
 use crate::comm::collective::{all_gather, all_gather_number, broadcast};
 use crate::comm::{Communicator, Watched};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::agree::{agree_on, enter};
 use crate::exchange::{SLOTS_MAX, WINDOWS_MAX};
-use crate::hints::{Environment, HintReport, HintSet, Hints, Statistics};
+use crate::hints::{EffectiveHint, Environment, HintReport, HintSet, Hints, Statistics, is_served};
 use crate::model::profile::{self, Found};
 use crate::number::wide;
 use crate::plan::FileFacts;
@@ -70,6 +70,7 @@ pub(super) struct State {
     pub(super) learned: Learned,
     pub(super) statistics: FileStatistics,
     pub(super) last_call: CallStatistics,
+    pub(super) served: Served,
     /// Every call, if statistics are recorded.
     pub(super) recorder: Recorder,
 }
@@ -78,7 +79,7 @@ impl State {
     /// Whether hints change anything: the values in effect, or what the report says. If rank 0's
     /// do not, no rank has to hear of them.
     fn changes(&self, hints: &HintSet) -> bool {
-        let in_effect = |key, value| self.report.value(key) == Some(value);
+        let in_effect = |key, value| is_served(key) || self.report.value(key) == Some(value);
         hints.iter().any(|(key, value)| !in_effect(key, value) && !self.given.holds(key, value))
     }
 }
@@ -140,6 +141,18 @@ impl Handle {
     /// The hints in effect, and those that were ignored, with the reasons.
     pub fn hints(&self) -> Arc<HintReport> {
         self.state().report.clone()
+    }
+
+    /// What `MPI_File_get_info` shows: the hints in effect, what the file says of itself, and how
+    /// the last collective read and write were served (`pario_write_strategy`,
+    /// `pario_write_reason`, `pario_write_predicted_us`; the same with `read`). Where there was no
+    /// collective in a direction, that is about this rank's last call, if it was in that direction.
+    ///
+    /// Given back as hints, the last ones change nothing and are not reported as ignored.
+    pub fn info(&self) -> Vec<EffectiveHint> {
+        let state = self.state();
+        let served = state.served.keys(&state.last_call);
+        state.report.effective.iter().cloned().chain(served).collect()
     }
 
     /// This rank's view.
@@ -359,7 +372,9 @@ impl Handle {
         }
         let given = {
             let state = self.state();
-            let of_file = |&(key, value): &(&str, &str)| state.report.says_of_file(key, value);
+            let of_file = |&(key, value): &(&str, &str)| {
+                is_served(key) || state.report.says_of_file(key, value)
+            };
             let news = hints.iter().filter(|hint| !of_file(hint)).collect();
             state.given.clone().and_later(&news)
         };
@@ -639,6 +654,7 @@ async fn open_together(
         plans: KeptPlans::default(),
         learned: Learned::default(),
         last_call: CallStatistics::default(),
+        served: Served::default(),
         recorder: Recorder::default(),
     };
     Ok(Handle {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{AccessMode, File};
 use crate::comm::Communicator;
 use crate::error::Result;
-use crate::hints::HintReport;
+use crate::hints::{EffectiveHint, HintReport};
 use crate::statistics::{CallStatistics, FileStatistics, Summary};
 use crate::view::View;
 
@@ -31,6 +31,26 @@ impl File {
     /// The hints in effect, and those that were ignored, with the reasons.
     pub fn hints(&self) -> Arc<HintReport> {
         self.handle.hints()
+    }
+
+    /// What `MPI_File_get_info` shows: the hints in effect, what the file says of itself, and how
+    /// the last collective read and write were served (`pario_write_strategy`,
+    /// `pario_write_reason`, `pario_write_predicted_us`; the same with `read`). Where there was no
+    /// collective in a direction, that is about this rank's last call, if it was in that direction.
+    ///
+    /// Given back as hints, the last ones change nothing and are not reported as ignored.
+    ///
+    /// ```
+    /// use pario::{File, Solo};
+    /// let file = File::options().write(true).create(true).open(&*Solo::new(), "memory:info")?;
+    /// file.write_all(0, &[1u8; 4])?;
+    /// let info = file.info();
+    /// let strategy = info.iter().find(|key| key.name == "pario_write_strategy");
+    /// assert_eq!(strategy.map(|key| key.value.as_str()), Some("direct"));
+    /// # Ok::<(), pario::Error>(())
+    /// ```
+    pub fn info(&self) -> Vec<EffectiveHint> {
+        self.handle.info()
     }
 
     /// This rank's view.

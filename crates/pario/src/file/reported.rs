@@ -1,11 +1,16 @@
-//! What a file reports of itself beside the hints: three keys of ROMIO that no caller can set.
+//! What a file reports of itself beside the hints: three keys of ROMIO that no caller can set, and
+//! how its last calls were served.
 //!
 //! HDF5 acts on `romio_visibility_immediate`: where it is `false`, it syncs after collective writes
 //! and refuses independent ones. So the key is given only where the answer is known, and it is the
 //! same on all ranks.
 
-use crate::hints::{EffectiveHint, HintOrigin, Hints};
-use crate::plan::{self, FileFacts};
+use std::time::Duration;
+
+use crate::hints::{EffectiveHint, HintOrigin, Hints, SERVED_READ, SERVED_WRITE, Strategy};
+use crate::plan::{self, Direction, FileFacts};
+use crate::request::Kind;
+use crate::statistics::CallStatistics;
 use crate::storage::FileSystem;
 
 /// Whether other ranks see a write as soon as it has returned, without a sync; the least certain
@@ -47,6 +52,60 @@ impl Visible {
             1 => Visible::Unknown,
             _ => Visible::AtOnce,
         }
+    }
+}
+
+/// How the last collectives were served: the same on all ranks, which the last calls need not be.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Served {
+    read: Option<Choice>,
+    write: Option<Choice>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Choice {
+    strategy: Strategy,
+    reason: &'static str,
+    predicted: Duration,
+}
+
+impl Choice {
+    /// None for a call that was refused.
+    fn of(call: &CallStatistics) -> Option<Choice> {
+        let CallStatistics { strategy, reason, predicted, .. } = *call;
+        (strategy != Strategy::Auto).then_some(Choice { strategy, reason, predicted })
+    }
+
+    fn keys(self, direction: Direction) -> impl Iterator<Item = EffectiveHint> {
+        let names = match direction {
+            Direction::Read => SERVED_READ,
+            Direction::Write => SERVED_WRITE,
+        };
+        let us = format!("{:.1}", self.predicted.as_secs_f64() * 1e6);
+        let values = [self.strategy.name().to_owned(), self.reason.to_owned(), us];
+        let all = names.into_iter().zip(values);
+        all.map(|(name, value)| EffectiveHint { name, value, origin: HintOrigin::File })
+    }
+}
+
+impl Served {
+    /// A call has ended.
+    pub(super) fn add(&mut self, call: &CallStatistics) {
+        let place = match call.call {
+            name if name == Kind::READ_ALL.name => &mut self.read,
+            name if name == Kind::WRITE_ALL.name => &mut self.write,
+            _ => return,
+        };
+        *place = Choice::of(call).or(*place);
+    }
+
+    /// The keys with their values; in a direction without collectives those of the last call.
+    pub(super) fn keys(&self, last: &CallStatistics) -> Vec<EffectiveHint> {
+        let of_last = |kind: Kind| (last.call == kind.name).then(|| Choice::of(last)).flatten();
+        let read = self.read.or_else(|| of_last(Kind::READ));
+        let write = self.write.or_else(|| of_last(Kind::WRITE));
+        let read = read.into_iter().flat_map(|choice| choice.keys(Direction::Read));
+        read.chain(write.into_iter().flat_map(|choice| choice.keys(Direction::Write))).collect()
     }
 }
 

@@ -167,6 +167,7 @@ impl Handle {
     fn count(&self, began: Instant, statistics: CallStatistics) {
         let mut state = self.state();
         state.statistics.add(&statistics);
+        state.served.add(&statistics);
         if state.hints.statistics.recording().is_some() {
             self.record(&mut state, began, statistics.clone());
         }

@@ -27,6 +27,9 @@ pub(super) fn meaning(name: &str) -> Meaning {
     if has_effect(name) {
         return Meaning::Sets;
     }
+    if is_served(name) {
+        return Meaning::Nothing(INFORMATION.to_owned());
+    }
     if let Some((_, reason)) = IGNORED.iter().find(|(key, _)| *key == name) {
         return Meaning::Nothing((*reason).to_owned());
     }
@@ -200,6 +203,19 @@ static SEVERAL: [(&str, &[&str]); 2] = [
     (NO_INDEPENDENT, &[NO_INDEPENDENT, "romio_cb_read", "romio_cb_write"]),
 ];
 
+/// The keys by which a file reports how its last read and its last write were served: strategy,
+/// reason, predicted time.
+pub(crate) const SERVED_READ: [&str; 3] =
+    ["pario_read_strategy", "pario_read_reason", "pario_read_predicted_us"];
+pub(crate) const SERVED_WRITE: [&str; 3] =
+    ["pario_write_strategy", "pario_write_reason", "pario_write_predicted_us"];
+
+/// Whether a key is one of these. They change with every call, and HDF5 gives all that a file
+/// reports back to it: from a program they are neither hints nor reported as ignored.
+pub(crate) fn is_served(name: &str) -> bool {
+    SERVED_READ.contains(&name) || SERVED_WRITE.contains(&name)
+}
+
 const INFORMATION: &str = "for information only; the file sets it, not the caller";
 const NO_FILE_REALMS: &str = "pario has no persistent file realms";
 const PAGE_CACHE: &str = "pario always uses the page cache";
@@ -258,7 +274,8 @@ mod tests {
         let used = USED.iter().map(|(name, _)| *name).filter(|name| *name != NO_INDEPENDENT);
         let others = SEVERAL.iter().map(|(name, _)| *name);
         let ignored = IGNORED.iter().map(|(name, _)| *name);
-        let names: Vec<&str> = used.chain(others).chain(ignored).collect();
+        let served = SERVED_READ.into_iter().chain(SERVED_WRITE);
+        let names: Vec<&str> = used.chain(others).chain(ignored).chain(served).collect();
         let distinct: std::collections::HashSet<&&str> = names.iter().collect();
         assert_eq!(distinct.len(), names.len());
     }

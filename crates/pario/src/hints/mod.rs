@@ -39,6 +39,7 @@ pub use report::{EffectiveHint, HintOrigin, HintReport, IgnoredHint};
 
 use environment::Found;
 use keys::Meaning;
+pub(crate) use keys::{SERVED_READ, SERVED_WRITE, is_served};
 
 /// The values of all hints in effect, as the rest of pario uses them.
 ///
@@ -267,6 +268,9 @@ impl Resolution {
     fn apply(&mut self, found: Found, origin: HintOrigin) {
         self.ignored.extend(found.ignored);
         for (name, value) in found.hints {
+            if origin == HintOrigin::Program && is_served(&name) {
+                continue;
+            }
             match keys::meaning(&name) {
                 Meaning::Sets => {
                     for (key, text) in keys::settings(&name, &value) {
