@@ -448,6 +448,33 @@ mod tests {
         }
     }
 
+    /// The phases that `auto` takes; none for a direct exchange, or for none at all.
+    fn phases(device: &str, network: Link, block: u64, blocks: u64) -> u32 {
+        let answer = asked(cyclic(16, block, blocks), 16, device, network);
+        answer.chosen().phases.unwrap_or(0)
+    }
+
+    /// More phases send bytes more often, fewer send more messages or store shorter pieces: with a
+    /// tenth of the bandwidth there are fewer of them.
+    #[test]
+    fn a_slower_link_has_fewer_phases() {
+        let slower = |link: Link| Link { bytes_per_s: link.bytes_per_s / 10.0, ..link };
+        let all = 4;
+        for (network, block, blocks) in [
+            (Link::MYRINET_2000, 64, 64),
+            (Link::FAST_ETHERNET, 64, 64),
+            (Link::PAPER_001, 512, 512),
+        ] {
+            let text = format!("{network:?}");
+            assert_eq!(phases("hdd", network, block, blocks), all, "{text}");
+            assert!(phases("hdd", slower(network), block, blocks) < all, "{text}");
+        }
+        // Where scattered accesses cost little, some phases remain.
+        assert_eq!(phases("nvm", Link::MYRINET_2000, 4, 256), all);
+        let some = phases("nvm", slower(Link::MYRINET_2000), 4, 256);
+        assert!((1..all).contains(&some), "{some}");
+    }
+
     #[test]
     fn tens_of_thousands_of_ranks_are_planned() {
         let lustre = Profile::built_in("lustre").unwrap();

@@ -53,6 +53,7 @@ mod request;
 pub mod statistics;
 pub mod storage;
 mod view;
+mod virtual_time;
 
 pub use access::{OwnedBuffer, Source, Target, Typed};
 pub use comm::{Communicator, Simulated, Solo, Threads};

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pario::comm::Watched;
+use pario::model::clock::{Machine, Storage};
+use pario::model::presets::{Device, Link};
 use pario::{Simulated, Solo, Threads};
 use pario_testkit::{conformance, seed, watchdog::Watchdog};
 
@@ -41,6 +43,24 @@ fn simulated_conforms_in_many_orders() {
             let simulated = Simulated::new(size, seed).shared_bytes(if share { 100 } else { 0 });
             simulated.run(|comm| conformance::communicator_steps(comm, seed, &[1000]));
         }
+    }
+}
+
+#[test]
+fn simulated_conforms_on_machines() {
+    let seed = seed::first_seed();
+    let watchdog = Watchdog::new("simulated_conforms_on_machines");
+    for (nodes, ranks_per_node) in [(1, 1), (1, 3), (2, 1), (2, 2)] {
+        watchdog.step(format!("{nodes} nodes of {ranks_per_node}, PARIO_SEED={seed}"));
+        let machine = Machine {
+            nodes,
+            ranks_per_node,
+            cores_per_node: 2,
+            node_link: Link::ETHERNET_100G,
+            network: Link::GIGABIT_ETHERNET,
+            storage: Storage::local(Device::NVM),
+        };
+        Simulated::on(machine).run(|comm| conformance::communicator_steps(comm, seed, &[1000]));
     }
 }
 

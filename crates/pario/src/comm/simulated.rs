@@ -6,6 +6,10 @@
 //!
 //! A rank can be lost after a number of steps, as if its process had died: its futures are dropped,
 //! and what waits for it ends with `PeerLost`. Messages that it has sent still arrive.
+//!
+//! On a described machine time decides instead of the seed: the step that is earliest in virtual
+//! time comes next ([`Simulated::on`]). The same program takes the same time everywhere. Copies and
+//! planning take none.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
@@ -13,12 +17,15 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use super::collective::{index, rank_of};
 use super::region::Heap;
 use super::{Communicator, Condition, Region, Tag, Task, cores};
 use crate::error::{Error, ErrorClass, Result};
+use crate::model::clock::Machine;
 use crate::number::{narrow, wide};
+use crate::virtual_time::{self, Timeline};
 
 /// A simulation of ranks.
 ///
@@ -32,6 +39,7 @@ use crate::number::{narrow, wide};
 #[derive(Clone, Debug)]
 pub struct Simulated {
     size: u32,
+    machine: Option<Machine>,
     seed: u64,
     shared_bytes: usize,
     /// The rank that is lost, and after how many of its steps.
@@ -41,7 +49,50 @@ pub struct Simulated {
 impl Simulated {
     /// `size` ranks, at least one, scheduled by `seed`.
     pub fn new(size: u32, seed: u64) -> Simulated {
-        Simulated { size: size.max(1), seed, shared_bytes: 0, loses: None }
+        Simulated { size: size.max(1), machine: None, seed, shared_bytes: 0, loses: None }
+    }
+
+    /// The ranks of a described machine, in virtual time. Files that are opened with
+    /// [`Emulated::simulated`](crate::storage::Emulated::simulated) take the time of its storage.
+    ///
+    /// ```
+    /// use pario::model::clock::{Machine, Storage};
+    /// use pario::model::presets::{Device, Link};
+    /// use pario::storage::{Emulated, Memory};
+    /// use pario::{Communicator, File, Simulated};
+    /// use std::sync::Arc;
+    ///
+    /// let machine = Machine {
+    ///     nodes: 2,
+    ///     ranks_per_node: 1,
+    ///     cores_per_node: 1,
+    ///     node_link: Link::ETHERNET_100G,
+    ///     network: Link::GIGABIT_ETHERNET,
+    ///     storage: Storage::local(Device::HDD),
+    /// };
+    /// let disk = Emulated::simulated(Arc::new(Memory::new()));
+    /// let options = File::options().write(true).create(true).driver(Arc::new(disk));
+    /// let seconds = Simulated::on(machine).run(|comm| {
+    ///     let options = options.clone();
+    ///     async move {
+    ///         let file = options.open_async(&*comm, "a").await.unwrap();
+    ///         let begin = Simulated::now();
+    ///         let place = u64::from(comm.rank()) * 1000;
+    ///         file.handle().write_all(place, &[1u8; 1000]).await.unwrap();
+    ///         (Simulated::now() - begin).as_secs_f64()
+    ///     }
+    /// });
+    /// // Rank 1 is earlier, so that the arm moves twice; rank 0 learns of its end by a message.
+    /// assert!(seconds.iter().all(|one| (0.0253..0.0256).contains(one)), "{seconds:?}");
+    /// ```
+    pub fn on(machine: Machine) -> Simulated {
+        let size = machine.nodes.max(1).saturating_mul(machine.ranks_per_node.max(1));
+        Simulated { machine: Some(machine), ..Simulated::new(size, 0) }
+    }
+
+    /// The virtual time of the rank that asks; 0 without a described machine.
+    pub fn now() -> Duration {
+        virtual_time::now().unwrap_or_default()
     }
 
     /// How much memory ranks share for windows of a file; none by default: they send messages.
@@ -97,12 +148,31 @@ impl Simulated {
 /// What all ranks of a simulation share.
 struct World {
     size: u32,
+    timeline: Option<Arc<Timeline>>,
     shared_bytes: usize,
     state: Mutex<State>,
 }
 
 /// A stream of messages: exchange, sender, receiver, tag.
 type Channel = (u64, u32, u32, Tag);
+
+/// A message on its way.
+struct Sent {
+    /// When it arrives, where there is a timeline.
+    arrival_s: f64,
+    bytes: Vec<u8>,
+}
+
+/// What can happen next.
+#[derive(Clone, Copy)]
+enum Event {
+    /// The task of this number goes on.
+    Task(usize),
+    /// The first message of the channel of this number arrives.
+    Message(usize),
+    /// Storage serves a rank.
+    Access(u32),
+}
 
 #[derive(Default)]
 struct State {
@@ -111,7 +181,7 @@ struct State {
     spawned: Vec<(u32, Task)>,
     lost: Option<u32>,
     /// Messages on their way. Sorted, so that choices depend on the seed alone.
-    sent: BTreeMap<Channel, VecDeque<Vec<u8>>>,
+    sent: BTreeMap<Channel, VecDeque<Sent>>,
     arrived: HashMap<Channel, VecDeque<Vec<u8>>>,
     waiting: HashMap<Channel, Waker>,
     exchanges: HashMap<(u64, u64), u64>,
@@ -150,17 +220,67 @@ impl State {
     }
 
     /// Delivers one of the messages that are first in their channel.
-    fn deliver(&mut self, choice: usize) {
+    fn deliver(&mut self, choice: usize, timeline: Option<&Arc<Timeline>>) {
         let Some(channel) = self.sent.keys().nth(choice).copied() else { return };
         let Some(queue) = self.sent.get_mut(&channel) else { return };
-        let message = queue.pop_front();
+        let Some(Sent { arrival_s, bytes }) = queue.pop_front() else { return };
         if queue.is_empty() {
             self.sent.remove(&channel);
         }
-        self.arrived.entry(channel).or_default().extend(message);
+        self.arrived.entry(channel).or_default().push_back(bytes);
         if let Some(waker) = self.waiting.remove(&channel) {
             waker.wake();
+            timeline.inspect(|timeline| timeline.delay(channel.2, arrival_s));
         }
+    }
+
+    /// Any event, by the seed.
+    fn any_event(&mut self, running: &[Running]) -> Option<Event> {
+        let ready: Vec<usize> = (0..running.len()).filter(|&one| running[one].is_ready()).collect();
+        let events = ready.len() + self.sent.len();
+        let choice = (events > 0).then(|| self.below(events))?;
+        Some(match ready.get(choice) {
+            Some(&number) => Event::Task(number),
+            None => Event::Message(choice - ready.len()),
+        })
+    }
+
+    /// The earliest event on a timeline, and when it is. Of tasks with equal times, the one comes
+    /// first that has not gone on for longest.
+    fn first_event(&self, timeline: &Timeline, running: &[Running]) -> Option<(Event, f64)> {
+        let task = |(number, task): (usize, &Running)| {
+            let at_s = timeline.at_s(task.rank);
+            let event = match timeline.is_due(task.rank) {
+                true => Some(Event::Access(task.rank)),
+                false => (task.is_ready() && !task.again).then_some(Event::Task(number)),
+            };
+            event.map(|event| (event, at_s, task.last_step))
+        };
+        let message = |(number, queue): (usize, &VecDeque<Sent>)| {
+            let arrival_s = queue.front()?.arrival_s;
+            Some((Event::Message(number), arrival_s, 0))
+        };
+        let tasks = running.iter().enumerate().filter_map(task);
+        let events = tasks.chain(self.sent.values().enumerate().filter_map(message));
+        let first = events.min_by(|one, other| one.1.total_cmp(&other.1).then(one.2.cmp(&other.2)));
+        first.map(|(event, at_s, _)| (event, at_s))
+    }
+
+    /// The earliest event. Tasks that wait for something that others have to do look again after
+    /// it, or at once if there is no other. Looking again changes nothing for others that do so.
+    fn earliest_event(&self, timeline: &Timeline, running: &mut [Running]) -> Option<Event> {
+        let first = self.first_event(timeline, running);
+        if let Some((event @ Event::Task(number), _)) = first
+            && running[number].has_looked
+        {
+            return Some(event);
+        }
+        for task in running.iter_mut().filter(|task| task.again) {
+            task.again = false;
+            timeline.delay(task.rank, first.map_or(0.0, |(_, at_s)| at_s));
+        }
+        let first = first.or_else(|| self.first_event(timeline, running));
+        first.map(|(event, _)| event)
     }
 }
 
@@ -181,6 +301,7 @@ impl World {
         let state = State { random: simulated.seed, ..State::default() };
         World {
             size: simulated.size,
+            timeline: simulated.machine.map(|machine| Arc::new(Timeline::new(machine))),
             shared_bytes: simulated.shared_bytes,
             state: Mutex::new(state),
         }
@@ -189,23 +310,31 @@ impl World {
     fn run_all(&self, seed: u64, loses: Option<(u32, u64)>) {
         let mut running: Vec<Running> = Vec::new();
         let mut steps_left = loses.map_or(u64::MAX, |(_, steps)| steps);
+        let mut steps = 0;
         loop {
             let mut state = lock(&self.state);
             running.extend(state.spawned.drain(..).map(Running::new));
             if running.is_empty() {
                 return;
             }
-            let is_ready = |&number: &usize| running[number].ready.0.load(Ordering::Relaxed);
-            let ready: Vec<usize> = (0..running.len()).filter(is_ready).collect();
-            let events = ready.len() + state.sent.len();
-            if events == 0 {
-                let waits: Vec<&Channel> = state.waiting.keys().collect();
-                panic!("simulation with seed {seed}: nobody can go on; waiting for {waits:?}");
-            }
-            let choice = state.below(events);
-            let Some(&number) = ready.get(choice) else {
-                state.deliver(choice - ready.len());
-                continue;
+            let event = match &self.timeline {
+                Some(timeline) => state.earliest_event(timeline, &mut running),
+                None => state.any_event(&running),
+            };
+            let number = match event {
+                Some(Event::Task(number)) => number,
+                Some(Event::Message(choice)) => {
+                    state.deliver(choice, self.timeline.as_ref());
+                    continue;
+                }
+                Some(Event::Access(rank)) => {
+                    self.timeline.iter().for_each(|timeline| timeline.serve(rank));
+                    continue;
+                }
+                None => {
+                    let waits: Vec<&Channel> = state.waiting.keys().collect();
+                    panic!("simulation with seed {seed}: nobody can go on; waiting for {waits:?}");
+                }
             };
             drop(state);
             let rank = running[number].rank;
@@ -220,10 +349,23 @@ impl World {
                 }
                 steps_left -= 1;
             }
-            if running[number].poll() {
+            steps += 1;
+            if self.go_on(&mut running[number], steps) {
                 drop(running.remove(number));
             }
         }
+    }
+}
+
+impl World {
+    /// Lets a task go on; whether it has ended.
+    fn go_on(&self, task: &mut Running, step: u64) -> bool {
+        task.last_step = step;
+        let Some(timeline) = &self.timeline else { return task.poll() };
+        let has_ended = timeline.run(task.rank, || task.poll());
+        task.again = task.is_ready() && !timeline.is_due(task.rank);
+        task.has_looked = task.again;
+        has_ended
     }
 }
 
@@ -232,11 +374,22 @@ struct Running {
     rank: u32,
     task: Task,
     ready: Arc<Ready>,
+    /// The last step that it took.
+    last_step: u64,
+    /// Whether its last step only looked for something that others have to do.
+    has_looked: bool,
+    /// Whether it waits until others have done something, to look again.
+    again: bool,
 }
 
 impl Running {
     fn new((rank, task): (u32, Task)) -> Running {
-        Running { rank, task, ready: Arc::new(Ready(AtomicBool::new(true))) }
+        let ready = Arc::new(Ready(AtomicBool::new(true)));
+        Running { rank, task, ready, last_step: 0, has_looked: false, again: false }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.ready.0.load(Ordering::Relaxed)
     }
 
     /// Lets it go on; whether it has ended.
@@ -277,12 +430,14 @@ impl Communicator for Rank {
         self.world.size
     }
 
-    fn node(&self, _rank: u32) -> u32 {
-        0
+    fn node(&self, rank: u32) -> u32 {
+        let per_node = |timeline: &Arc<Timeline>| timeline.machine.ranks_per_node.max(1);
+        self.world.timeline.as_ref().map_or(0, |timeline| rank / per_node(timeline))
     }
 
     fn cores(&self, _node: u32) -> u32 {
-        cores::own()
+        let of_node = |timeline: &Arc<Timeline>| timeline.machine.cores_per_node.max(1);
+        self.world.timeline.as_ref().map_or_else(cores::own, of_node)
     }
 
     fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
@@ -296,7 +451,10 @@ impl Communicator for Rank {
 
     fn send(&self, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()> {
         let channel = (self.exchange, self.rank, to, tag);
-        lock(&self.world.state).sent.entry(channel).or_default().push_back(bytes);
+        let arrival = |timeline: &Arc<Timeline>| timeline.message(self.rank, to, wide(bytes.len()));
+        let arrival_s = self.world.timeline.as_ref().map_or(0.0, arrival);
+        let message = Sent { arrival_s, bytes };
+        lock(&self.world.state).sent.entry(channel).or_default().push_back(message);
         Ok(())
     }
 
@@ -375,6 +533,10 @@ impl Communicator for Rank {
 mod tests {
     use super::super::{Lane, collective, pause, receive};
     use super::*;
+    use crate::model::clock::Storage;
+    use crate::model::presets::{Device, Link};
+    use crate::storage::{Emulated, Memory};
+    use crate::{Datatype, File, View};
 
     const TAG: Tag = Tag { call: 0, lane: Lane::Data };
 
@@ -414,6 +576,88 @@ mod tests {
                 assert!(error.to_string().contains("rank 1 is lost"), "{error}");
             }
         }
+    }
+
+    /// 1 GB/s, 100 us; a disk with 1 ms and 1 GB/s.
+    fn machine(nodes: u32) -> Machine {
+        let link = Link { latency_us: 100.0, bytes_per_s: 1e9 };
+        let disk = Device {
+            positioning_us: 1000.0,
+            latency_us: 0.0,
+            read_bytes_per_s: 1e9,
+            write_bytes_per_s: 1e9,
+        };
+        let storage = Storage::local(disk);
+        let (ranks_per_node, cores_per_node) = (1, 1);
+        Machine { nodes, ranks_per_node, cores_per_node, node_link: link, network: link, storage }
+    }
+
+    fn now_us() -> u128 {
+        (Simulated::now() + Duration::from_nanos(500)).as_micros()
+    }
+
+    #[test]
+    fn a_message_takes_the_time_of_the_link_and_its_sender_goes_on() {
+        let times_us = Simulated::on(machine(2)).run(|comm| async move {
+            if comm.rank() == 0 {
+                comm.send(1, TAG, vec![0; 1_000_000]).unwrap();
+            } else {
+                receive(&*comm, 0, TAG).await.unwrap();
+            }
+            now_us()
+        });
+        assert_eq!(times_us, [0, 1100]);
+        assert_eq!(Simulated::now(), Duration::ZERO, "no rank is simulated here");
+    }
+
+    /// Every access takes 1 ms and 5 us; the ranks take turns, so that none is done before the
+    /// fourth of six.
+    #[test]
+    fn ranks_share_a_device_in_the_order_of_their_times() {
+        let disk = Arc::new(Emulated::simulated(Arc::new(Memory::new())));
+        let options = File::options().write(true).create(true).driver(disk);
+        let options = options.hint("pario_strategy", "direct");
+        let taken_us = Simulated::on(machine(3)).run(|comm| {
+            let options = options.clone();
+            async move {
+                let file = options.open_async(&*comm, "a").await.unwrap();
+                let piece = Datatype::contiguous(5000, &Datatype::byte()).unwrap();
+                let every = Datatype::resized(0, 100_000, &piece).unwrap();
+                let start = u64::from(comm.rank()) * 10_000;
+                let view = View::new(start, &Datatype::byte(), &every);
+                file.handle().set_view(&view).await.unwrap();
+                file.handle().write_all(0, &[1u8; 10_000]).await.unwrap();
+                (file.last_call().storage + Duration::from_nanos(500)).as_micros()
+            }
+        });
+        // Messages make some ranks begin a little later than others.
+        let mut sorted = taken_us.clone();
+        sorted.sort_unstable();
+        for (us, accesses) in sorted.into_iter().zip(4..) {
+            assert!((accesses * 1005 - 300..=accesses * 1005).contains(&us), "{taken_us:?}");
+        }
+    }
+
+    /// A rank may wait for one that is ahead of it, and that sends no message.
+    #[test]
+    fn a_rank_that_looks_again_lets_others_go_on() {
+        let seen = Arc::new(AtomicBool::new(false));
+        let times_us = Simulated::on(machine(3)).run(|comm| {
+            let seen = seen.clone();
+            async move {
+                if comm.rank() == 1 {
+                    comm.send(2, TAG, vec![0; 1000]).unwrap();
+                } else if comm.rank() == 2 {
+                    receive(&*comm, 1, TAG).await.unwrap();
+                    seen.store(true, Ordering::Relaxed);
+                }
+                while !seen.load(Ordering::Relaxed) {
+                    pause().await;
+                }
+                now_us()
+            }
+        });
+        assert_eq!(times_us, [101, 101, 101]);
     }
 
     #[test]

@@ -14,7 +14,6 @@
 //! all ranks learn of it at the end (`outcome`).
 
 use std::ops::Range;
-use std::time::Instant;
 
 use super::Job;
 use super::messages::Mail;
@@ -28,6 +27,7 @@ use crate::error::Result;
 use crate::plan::two_phase::Placement;
 use crate::plan::{Direction, Shuffled};
 use crate::statistics::CallStatistics;
+use crate::virtual_time::Moment;
 
 /// Carries out all rounds; every rank returns the same error.
 pub(super) async fn run(
@@ -35,7 +35,7 @@ pub(super) async fn run(
     shuffled: &Shuffled,
     statistics: &mut CallStatistics,
 ) -> Result<Outcome> {
-    let (start, storage_before) = (Instant::now(), statistics.storage);
+    let (start, storage_before) = (Moment::now(), statistics.storage);
     let mut executor = Executor::new(job, shuffled, statistics);
     for round in 0..shuffled.rounds() {
         match job.prepared.direction {

@@ -17,6 +17,7 @@ use crate::plan::Direction;
 use crate::plan::independent::{Independent, LockRule};
 use crate::statistics::CallStatistics;
 use crate::storage::{LockGuard, LockRange};
+use crate::virtual_time::settle;
 
 /// Runs in one vectored call.
 const BATCH_MAX: usize = 1024;
@@ -103,6 +104,7 @@ impl<'a> Server<'a> {
                 Direction::Write => self.write_run(file.start + done, &part)?,
                 Direction::Read => self.read_run(file.start + done, &part)?,
             };
+            settle(&mut self.statistics.storage).await;
             done += len;
         }
         release(guard)?;
@@ -157,6 +159,7 @@ impl<'a> Server<'a> {
         self.statistics.storage_reads += 1;
         let count = timed(&mut self.statistics.storage, || storage.read_at(start, bytes))
             .map_err(|error| error.at_offset(start))?;
+        settle(&mut self.statistics.storage).await;
         self.statistics.storage_read_bytes += wide(count);
         bytes[count..].fill(0);
         let own = &job.prepared.own;
@@ -175,6 +178,7 @@ impl<'a> Server<'a> {
         let bytes = &self.staging[..narrow(len)];
         self.statistics.storage_writes += 1;
         let written = timed(&mut self.statistics.storage, || storage.write_at(start, bytes));
+        settle(&mut self.statistics.storage).await;
         let moved = written.as_ref().map_or_else(Error::moved, |()| len);
         self.statistics.storage_written_bytes += moved;
         let done = own.within(&(start..start + moved));
@@ -241,6 +245,7 @@ impl<'a> Server<'a> {
                 moved
             }
         };
+        settle(&mut self.statistics.storage).await;
         release(guard)?;
         Ok(if moved < len { Progress::EndOfFile } else { Progress::GoesOn })
     }

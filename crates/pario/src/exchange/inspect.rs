@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::access::Access;
 use crate::access::memory::Parcel;
@@ -25,6 +25,7 @@ use crate::number::wide;
 use crate::plan::two_phase::{Service, SharedWindows};
 use crate::plan::{Correction, Direction, FileFacts, Plan, Planning, Shuffled, Steps, Summary};
 use crate::statistics::Asked;
+use crate::virtual_time::Moment;
 
 use super::agree::{most_specific, same_call};
 use super::window::reach;
@@ -156,7 +157,7 @@ pub(crate) async fn together(
         true => announcement.to_wire(),
         false => announcement.to_short_wire(&known),
     };
-    let began = Instant::now();
+    let began = Moment::now();
     let first = all_gather(communicator, call, first).await;
     *synchronisation += began.elapsed();
     let mut gathered = first?;

@@ -10,7 +10,6 @@
 //! Cost: a copy into a message, its transfer, and a copy into the window.
 
 use std::collections::HashMap;
-use std::time::Instant;
 
 use super::executor::{Carrier, Executor};
 use super::relay::{Packet, Packets};
@@ -22,6 +21,7 @@ use crate::datatype::copy::Stores;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 use crate::plan::two_phase::{Domain, Holes};
+use crate::virtual_time::{Moment, settle};
 
 /// How many unacknowledged messages a rank may have sent to another.
 const ROUNDS_AHEAD: u32 = 2;
@@ -113,10 +113,12 @@ impl<'a> Executor<'a> {
         };
         let guard = guard.and_then(|guard| guard.map_err(|error| self.window.fail(error)).ok());
         self.window.prepare(self.job, &parcels, self.statistics);
+        settle(&mut self.statistics.storage).await;
         let arrived = self.arrivals(domain, &ranks, &parcels).await?;
         self.assemble((&ranks, &parcels), &arrived);
         drop(arrived);
         let end = self.window.store(self.job, &parcels, self.statistics);
+        settle(&mut self.statistics.storage).await;
         if let Some(Err(error)) = guard.map(Protection::release) {
             self.window.fail(error);
         }
@@ -170,7 +172,7 @@ impl<'a> Executor<'a> {
         if self.window.is_closed() {
             return;
         }
-        let began = Instant::now();
+        let began = Moment::now();
         let own = self.job.communicator.rank();
         let mut contents = self.window.contents();
         let mut turns = Turns::new(&mut contents, parcels.len());
@@ -192,6 +194,7 @@ impl<'a> Executor<'a> {
         }
         let file = reach(&parcels);
         let end = self.window.fetch(self.job, &file, self.statistics);
+        settle(&mut self.statistics.storage).await;
         if end < file.end {
             self.window.close();
             parcels = parcels.into_iter().map(|parcel| parcel.before(end)).collect();
@@ -211,7 +214,7 @@ impl<'a> Executor<'a> {
 
     /// Gives this rank its bytes of the window; returns those of others, by parcel.
     fn hand_out(&mut self, ranks: &[u32], parcels: &[Parcel<'a>]) -> Vec<Vec<u8>> {
-        let began = Instant::now();
+        let began = Moment::now();
         let own = self.job.communicator.rank();
         // The last byte of a message says how its sender fares.
         let state = usize::from(self.shuffled.phases().is_none());

@@ -21,7 +21,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::access::memory::Parcel;
 use crate::access::{Access, Buffer};
@@ -31,6 +31,7 @@ use crate::number::wide;
 use crate::plan::{Direction, Plan, Steps};
 use crate::statistics::{Asked, CallStatistics};
 use crate::storage::Storage;
+use crate::virtual_time::Moment;
 
 pub(crate) mod agree;
 mod coverage;
@@ -157,7 +158,7 @@ impl Job<'_> {
 
 /// Adds the time that an action takes to a sum.
 fn timed<T>(sum: &mut Duration, action: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
+    let start = Moment::now();
     let result = action();
     *sum += start.elapsed();
     result

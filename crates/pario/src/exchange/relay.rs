@@ -12,7 +12,6 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::executor::Executor;
 use super::messages::{GAVE_UP, GOES_ON, malformed};
@@ -21,6 +20,7 @@ use crate::comm::Lane;
 use crate::error::Result;
 use crate::number::{narrow, wide};
 use crate::plan::Phases;
+use crate::virtual_time::Moment;
 
 /// Bytes of a length in a message.
 const LEN_BYTES: usize = 8;
@@ -84,7 +84,7 @@ impl Executor<'_> {
         self.mail().packets.clear();
         let rank = self.job.communicator.rank();
         for phase in 0..phases.count {
-            let began = Instant::now();
+            let began = Moment::now();
             if let Some((to, keys)) = self.keys_forth(phases, phase) {
                 let message = match self.mail().gave_up {
                     true => vec![GAVE_UP],
@@ -165,7 +165,7 @@ impl Executor<'_> {
     pub(super) async fn relay_back(&mut self, phases: Phases, round: u64) -> Result<()> {
         let rank = self.job.communicator.rank();
         for phase in (0..phases.count).rev() {
-            let began = Instant::now();
+            let began = Moment::now();
             for to in phases.senders(rank, phase) {
                 let keys = keys(phases, to, rank, phase);
                 if !keys.is_empty() {

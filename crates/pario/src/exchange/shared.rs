@@ -20,7 +20,6 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
-use std::time::Instant;
 
 use super::Job;
 use super::executor::{Carrier, Executor};
@@ -36,6 +35,7 @@ use crate::error::Result;
 use crate::number::narrow;
 use crate::plan::two_phase::{Servers, Service, SharedWindows};
 use crate::plan::{Direction, Shuffled};
+use crate::virtual_time::Moment;
 
 /// Shared windows, as one rank uses them in one call.
 pub(super) struct Shared<'a> {
@@ -307,7 +307,7 @@ impl<'a> Executor<'a> {
         if parcel.positions.end < wanted.end {
             self.part.miss(parcel.positions.end);
         }
-        let (began, offset) = (Instant::now(), file.start);
+        let (began, offset) = (Moment::now(), file.start);
         match (self.job.prepared.direction, Begin::from_word(place)) {
             _ if self.job.refused.is_some() => return,
             (Direction::Write, Begin::InPlace) => buffer.fill_slot(&mut slot, offset, &parcel),
@@ -396,7 +396,7 @@ impl<'a> Executor<'a> {
             if self.window.is_closed() {
                 return end;
             }
-            let began = Instant::now();
+            let began = Moment::now();
             let mut contents = self.window.contents();
             let mut turns = Turns::new(&mut contents, there.len());
             let packed = slot.stretches(&stretches(&there, &begins));
@@ -425,7 +425,7 @@ impl<'a> Executor<'a> {
             }
             let wanted = reach(&there);
             let end = self.window.fetch(self.job, &wanted, self.statistics);
-            let began = Instant::now();
+            let began = Moment::now();
             let mut contents = self.window.contents();
             if begins.contains(&Begin::InPlace) {
                 let first = narrow(contents.offset - file.start);

@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::agree::{agree_on, enter};
 use crate::exchange::{SLOTS_MAX, WINDOWS_MAX};
 use crate::hints::{EffectiveHint, Environment, HintReport, HintSet, Hints, Statistics, is_served};
-use crate::model::profile::{self, Found};
+use crate::model::profile::{self, Found, Profile};
 use crate::number::wide;
 use crate::plan::FileFacts;
 use crate::statistics::{CallStatistics, FileStatistics, OpenTime, Recorder, accesses_max};
@@ -593,7 +593,8 @@ async fn open_together(
         Some(driver) => Ok((driver.clone(), path)),
         None => storage::for_path(path),
     });
-    let (driver, path) = agree_on(comm, 0, mode.check().and(named)).await?;
+    let given = options.profile.as_ref().map_or(Ok(()), Profile::check);
+    let (driver, path) = agree_on(comm, 0, mode.check().and(given).and(named)).await?;
     same_values(&all_gather_number(comm, 0, mode.bits()).await?, "open: access mode")?;
     let (hints, report) = resolve(comm, 0, &options.hints, path).await?;
     // Rank 0 first, alone: it creates the file, if somebody must.
@@ -622,7 +623,7 @@ async fn open_together(
             return Err(error);
         }
     };
-    let (facts, reported) = gather_facts(comm, &opened, mode).await?;
+    let (facts, reported) = gather_facts(comm, &opened, options).await?;
     let report = report.and_of_file(reported.keys(&hints, &facts));
     let counted = match comm.rank() {
         0 => comm.counter_set(start),
@@ -722,14 +723,17 @@ fn create(driver: &dyn Driver, path: &Path, mode: AccessMode) -> Result<(Opened,
 async fn gather_facts(
     communicator: &dyn Communicator,
     opened: &Opened,
-    mode: AccessMode,
+    options: &OpenOptions,
 ) -> Result<(FileFacts, Reported)> {
     let capabilities = opened.storage.capabilities();
     let file_system = match capabilities.file_system {
         _ if capabilities.in_memory => "tmpfs",
         known => known.map_or("other", |known| known.name),
     };
-    let own = profile::find(communicator.transport(), file_system);
+    let own = match &options.profile {
+        Some(profile) => Found::new(profile.clone()),
+        None => profile::find(communicator.transport(), file_system),
+    };
     let nodes: Vec<u32> = (0..communicator.size()).map(|rank| communicator.node(rank)).collect();
     let mut reported = Reported {
         visible: Visible::of(&nodes, capabilities.file_system),
@@ -758,7 +762,7 @@ async fn gather_facts(
         in_memory: true,
         range_locks: true,
         readable: true,
-        unique_open: mode.unique_open,
+        unique_open: options.mode.unique_open,
         profile: own.profile.clone(),
     };
     let mut fingerprints = Vec::new();

@@ -8,6 +8,7 @@ use super::{File, Handle};
 use crate::comm::{Communicator, block_on};
 use crate::error::{Error, ErrorClass, Result};
 use crate::hints::HintSet;
+use crate::model::profile::Profile;
 use crate::storage::{Driver, OpenMode};
 
 /// How a file is opened: MPI's access mode.
@@ -98,6 +99,7 @@ pub struct OpenOptions {
     pub(super) mode: AccessMode,
     pub(super) hints: HintSet,
     pub(super) driver: Option<Arc<dyn Driver>>,
+    pub(super) profile: Option<Profile>,
 }
 
 macro_rules! flags {
@@ -144,6 +146,12 @@ impl OpenOptions {
     /// Opens the file with a given driver, whatever the file name says.
     pub fn driver(mut self, driver: Arc<dyn Driver>) -> OpenOptions {
         self.driver = Some(driver);
+        self
+    }
+
+    /// Predicts times from a given profile, whatever is stored for this machine.
+    pub fn profile(mut self, profile: Profile) -> OpenOptions {
+        self.profile = Some(profile);
         self
     }
 

@@ -24,6 +24,7 @@ use crate::plan::{Direction, Steps, plain_writes_lock};
 use crate::request::{self, Kind, Position};
 use crate::statistics::CallStatistics;
 use crate::view::{CompiledView, Representation};
+use crate::virtual_time::Moment;
 
 /// A call that has begun: everything that the moment of the call decides.
 pub(super) struct Begun {
@@ -330,7 +331,7 @@ impl Handle {
         buffer: &Buffer,
         statistics: &mut CallStatistics,
     ) -> Result<u64> {
-        let start = Instant::now();
+        let start = Moment::now();
         let mut synchronisation = Duration::ZERO;
         let asked = (access, buffer.is_in_order());
         let prepared = self.prepare(begun, asked, &mut synchronisation).await;

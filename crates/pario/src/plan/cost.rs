@@ -20,9 +20,14 @@ use crate::number::{real, wide};
 /// A storage call that takes longer waits for a device or a server; a shorter one computes.
 const WAITING_CALL_US: f64 = 20.0;
 /// Storage calls that are on their way at once where many are handed over together.
-const CALLS_AT_ONCE: f64 = 32.0;
+const CALLS_AT_ONCE: u32 = 32;
 /// System calls that a range lock takes.
 const CALLS_OF_A_LOCK: f64 = 2.0;
+
+/// Storage calls of a list that are on their way at once, if each takes this time alone.
+pub(crate) fn calls_at_once(call_us: f64) -> u32 {
+    if call_us > WAITING_CALL_US { CALLS_AT_ONCE } else { 1 }
+}
 
 /// A part of the time of a call, as the statistics have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,7 +225,8 @@ impl<'a> Scene<'a> {
         let access = Access { bytes: calls.bytes, pattern: calls.pattern, ranks };
         let each_us = self.profile.access_us(calls.direction.into(), access) * slowdown;
         let call_us = each_us.min(accesses.call_us * slowdown);
-        let overlap = if waits && calls.batched { CALLS_AT_ONCE.min(calls.count) } else { 1.0 };
+        let at_most = if calls.batched { calls_at_once(accesses.call_us) } else { 1 };
+        let overlap = f64::from(at_most).min(calls.count);
         let turns = calls.count / f64::from(at_once);
         cost.add(Part::Storage, names[0], turns * call_us / overlap.max(1.0));
         cost.add(Part::Storage, names[1], turns * (each_us - call_us));

@@ -35,7 +35,7 @@ mod phased;
 pub(crate) mod two_phase;
 
 use choose::{Candidate, Choice};
-pub(crate) use cost::{Correction, Cost};
+pub(crate) use cost::{Correction, Cost, calls_at_once};
 pub use cost::{Part, Term};
 pub(crate) use independent::Independent;
 pub(crate) use phased::Phases;

@@ -14,7 +14,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,7 @@ use crate::model::Direction;
 use crate::model::clock::{self, Access, Clock, Machine};
 use crate::model::presets::{Device, Link};
 use crate::number::wide;
+use crate::virtual_time::VirtualTimer;
 
 /// Files lie this far apart on the device.
 const FILE_BITS: u32 = 44;
@@ -51,7 +52,8 @@ const FILES_MAX: u64 = 1 << 16;
 #[derive(Clone)]
 pub struct Emulated {
     inner: Arc<dyn Driver>,
-    timer: Arc<Timer>,
+    timer: Arc<dyn Timer>,
+    places: Arc<Places>,
 }
 
 impl Emulated {
@@ -67,9 +69,18 @@ impl Emulated {
             network: link,
             storage: if cache_bytes > 0 { local.cached(cache_bytes) } else { local },
         };
-        let state = State { clock: Clock::new(machine), files: HashMap::new() };
-        let (begin, state) = (Instant::now(), Mutex::new(state));
-        Emulated { inner, timer: Arc::new(Timer { begin, state }) }
+        let (begin, clock) = (Instant::now(), Mutex::new(Clock::new(machine)));
+        Emulated::timed(inner, Arc::new(Sleeper { begin, clock }))
+    }
+
+    /// Makes accesses of `inner` take virtual time: that of the storage of the machine on which the
+    /// caller is simulated ([`Simulated::on`](crate::Simulated::on)). No thread sleeps.
+    pub fn simulated(inner: Arc<dyn Driver>) -> Emulated {
+        Emulated::timed(inner, Arc::new(VirtualTimer))
+    }
+
+    fn timed(inner: Arc<dyn Driver>, timer: Arc<dyn Timer>) -> Emulated {
+        Emulated { inner, timer, places: Arc::default() }
     }
 }
 
@@ -77,8 +88,8 @@ impl Emulated {
 impl Driver for Emulated {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn Storage>> {
         let inner = self.inner.open(path, mode)?;
-        let timer = Arc::clone(&self.timer);
-        Ok(Arc::new(EmulatedFile { inner, base: timer.place(path), timer }))
+        let (timer, base) = (Arc::clone(&self.timer), self.places.of(path));
+        Ok(Arc::new(EmulatedFile { inner, timer, base }))
     }
 
     fn delete(&self, path: &Path) -> Result<()> {
@@ -93,7 +104,7 @@ impl Driver for Emulated {
 /// One open file on the device.
 struct EmulatedFile {
     inner: Arc<dyn Storage>,
-    timer: Arc<Timer>,
+    timer: Arc<dyn Timer>,
     /// Where it begins on the device.
     base: u64,
 }
@@ -115,7 +126,7 @@ impl Storage for EmulatedFile {
         let arrival = self.timer.now();
         let outcome = self.inner.read_at(offset, target);
         let moved = outcome.as_ref().map_or_else(Error::moved, |&count| file_len(count));
-        self.timer.wait(arrival, [self.access(Direction::Read, offset, moved)]);
+        self.timer.wait(arrival, &[self.access(Direction::Read, offset, moved)]);
         outcome
     }
 
@@ -123,7 +134,7 @@ impl Storage for EmulatedFile {
         let arrival = self.timer.now();
         let outcome = self.inner.write_at(offset, source);
         let moved = outcome.as_ref().map_or_else(Error::moved, |()| file_len(source.len()));
-        self.timer.wait(arrival, [self.access(Direction::Write, offset, moved)]);
+        self.timer.wait(arrival, &[self.access(Direction::Write, offset, moved)]);
         outcome
     }
 
@@ -132,7 +143,7 @@ impl Storage for EmulatedFile {
         let runs: Vec<(u64, u64)> = pieces.chunk_by(adjacent).map(run).collect();
         let outcome = self.inner.read_list(pieces);
         let moved = outcome.as_ref().map_or_else(Error::moved, |&count| file_len(count));
-        self.timer.wait(arrival, self.until(Direction::Read, runs, moved));
+        self.timer.wait(arrival, &self.until(Direction::Read, runs, moved));
         outcome
     }
 
@@ -141,7 +152,7 @@ impl Storage for EmulatedFile {
         let runs: Vec<(u64, u64)> = pieces.chunk_by(adjacent).map(run).collect();
         let outcome = self.inner.write_list(pieces);
         let moved = outcome.as_ref().map_or_else(Error::moved, |()| total_len(pieces));
-        self.timer.wait(arrival, self.until(Direction::Write, runs, moved));
+        self.timer.wait(arrival, &self.until(Direction::Write, runs, moved));
         outcome
     }
 
@@ -175,17 +186,13 @@ impl Storage for EmulatedFile {
 
 impl EmulatedFile {
     /// The accesses of a list, as far as bytes have moved.
-    fn until(
-        &self,
-        direction: Direction,
-        runs: Vec<(u64, u64)>,
-        mut moved: u64,
-    ) -> impl Iterator<Item = Access> {
-        runs.into_iter().map_while(move |(offset, bytes)| {
+    fn until(&self, direction: Direction, runs: Vec<(u64, u64)>, mut moved: u64) -> Vec<Access> {
+        let accesses = runs.into_iter().map_while(|(offset, bytes)| {
             let bytes = bytes.min(moved);
             moved -= bytes;
             (bytes > 0).then(|| self.access(direction, offset, bytes))
-        })
+        });
+        accesses.collect()
     }
 }
 
@@ -195,46 +202,40 @@ fn run<T: AsRef<[u8]>>(pieces: &[(u64, T)]) -> (u64, u64) {
     (pieces.first().map_or(0, |(offset, _)| *offset), bytes)
 }
 
-/// The one device behind all opens. Its times count from `begin`.
-struct Timer {
-    begin: Instant,
-    state: Mutex<State>,
-}
+/// Where files are on the device: numbers by their names.
+#[derive(Default)]
+struct Places(Mutex<HashMap<PathBuf, u64>>);
 
-struct State {
-    clock: Clock,
-    /// Numbers of files, by their names.
-    files: HashMap<PathBuf, u64>,
-}
-
-impl Timer {
-    fn now(&self) -> Duration {
-        self.begin.elapsed()
-    }
-
+impl Places {
     /// Where a file begins on the device.
-    fn place(&self, path: &Path) -> u64 {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = wide(state.files.len()) % FILES_MAX;
-        *state.files.entry(path.to_owned()).or_insert(next) << FILE_BITS
+    fn of(&self, path: &Path) -> u64 {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = wide(files.len()) % FILES_MAX;
+        *files.entry(path.to_owned()).or_insert(next) << FILE_BITS
     }
+}
 
-    /// Waits until the device is done with accesses that arrived at that time.
-    fn wait(&self, arrival: Duration, accesses: impl IntoIterator<Item = Access>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut due_s = 0.0_f64;
-        for access in accesses {
-            due_s = due_s.max(state.clock.access(0, access, arrival.as_secs_f64()).end_s);
-        }
-        drop(state);
-        self.sleep_until(due_s);
-    }
+/// How the time of a device passes.
+pub(crate) trait Timer: Send + Sync {
+    /// The time of the caller.
+    fn now(&self) -> Duration;
 
-    fn flush(&self, arrival: Duration) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let due_s = state.clock.flush(arrival.as_secs_f64()).end_s;
-        drop(state);
-        self.sleep_until(due_s);
+    /// Returns when the device is done with accesses that arrived together at that time.
+    fn wait(&self, arrival: Duration, accesses: &[Access]);
+
+    /// Returns when the device has written back what its cache held at that time.
+    fn flush(&self, arrival: Duration);
+}
+
+/// The one device behind all opens. Threads sleep until it is done; times count from `begin`.
+struct Sleeper {
+    begin: Instant,
+    clock: Mutex<Clock>,
+}
+
+impl Sleeper {
+    fn clock(&self) -> MutexGuard<'_, Clock> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sleep_until(&self, due_s: f64) {
@@ -243,6 +244,25 @@ impl Timer {
         if !wait.is_zero() {
             thread::sleep(wait);
         }
+    }
+}
+
+impl Timer for Sleeper {
+    fn now(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    fn wait(&self, arrival: Duration, accesses: &[Access]) {
+        let mut clock = self.clock();
+        let end_s = |&access| clock.access(0, access, arrival.as_secs_f64()).end_s;
+        let due_s = accesses.iter().map(end_s).fold(0.0, f64::max);
+        drop(clock);
+        self.sleep_until(due_s);
+    }
+
+    fn flush(&self, arrival: Duration) {
+        let due_s = self.clock().flush(arrival.as_secs_f64()).end_s;
+        self.sleep_until(due_s);
     }
 }
 
@@ -286,7 +306,7 @@ mod tests {
     #[test]
     fn files_have_places_of_their_own() {
         let driver = Emulated::new(Arc::new(Memory::new()), Device::NVM, 0);
-        let places = ["a", "b", "a"].map(|name| driver.timer.place(Path::new(name)));
+        let places = ["a", "b", "a"].map(|name| driver.places.of(Path::new(name)));
         assert_eq!(places, [0, 1 << FILE_BITS, 0]);
     }
 }

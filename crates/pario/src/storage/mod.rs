@@ -25,6 +25,7 @@ mod timed;
 mod trace;
 
 pub use emulated::Emulated;
+pub(crate) use emulated::Timer;
 pub use fault::{Fault, FaultPlan};
 pub use memory::Memory;
 pub use posix::Posix;

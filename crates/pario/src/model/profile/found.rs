@@ -15,7 +15,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    fn new(profile: Profile) -> Found {
+    pub(crate) fn new(profile: Profile) -> Found {
         let mut hasher = DefaultHasher::new();
         profile.to_text().unwrap_or_default().hash(&mut hasher);
         Found { profile: Arc::new(profile), fingerprint: hasher.finish() }

@@ -1,0 +1,148 @@
+//! On machines that are described, what `auto` chooses is the best of all strategies: real calls,
+//! in virtual time.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use pario::model::clock::{Machine, Storage};
+use pario::model::presets::{Device, Link};
+use pario::model::profile::Profile;
+use pario::storage::{Emulated, Memory};
+use pario::{CallStatistics, Datatype, File, Simulated, Strategy, View};
+
+/// Four ranks on each of four nodes; each has every sixteenth piece of the file.
+const NODES: u32 = 4;
+const RANKS: u32 = 16;
+
+/// Messages between nodes cost what copies cost.
+const MEMORY: Link = Link { latency_us: 0.5, bytes_per_s: 10e9 };
+
+#[derive(Debug)]
+struct Scene {
+    device: &'static str,
+    network: Link,
+    piece_bytes: u64,
+    pieces: u64,
+}
+
+#[derive(Debug)]
+struct Taken {
+    ms: f64,
+    statistics: CallStatistics,
+}
+
+impl Scene {
+    fn profile(&self) -> Profile {
+        let device = Device::named(self.device).unwrap();
+        Profile::default().with_network(self.network).with_device(self.device, device)
+    }
+
+    fn machine(&self) -> Machine {
+        let profile = self.profile();
+        Machine {
+            nodes: NODES,
+            ranks_per_node: RANKS / NODES,
+            cores_per_node: RANKS / NODES,
+            node_link: profile.messages.node,
+            network: self.network,
+            storage: Storage::local(Device::named(self.device).unwrap()),
+        }
+    }
+
+    /// The virtual time of one collective write.
+    fn write(&self, strategy: &str) -> Taken {
+        let driver = Arc::new(Emulated::simulated(Arc::new(Memory::new())));
+        let options = File::options().read(true).write(true).create(true).driver(driver);
+        let options = options.profile(self.profile()).hint("pario_strategy", strategy);
+        let Scene { piece_bytes, pieces, .. } = *self;
+        let mut taken = Simulated::on(self.machine()).run(|comm| {
+            let options = options.clone();
+            async move {
+                let file = options.open_async(&*comm, "a").await.unwrap();
+                let view = view(comm.rank(), piece_bytes);
+                file.handle().set_view(&view).await.unwrap();
+                let bytes = vec![1u8; usize::try_from(piece_bytes * pieces).unwrap()];
+                let begin = Simulated::now();
+                file.handle().write_all(0, &bytes).await.unwrap();
+                let ms = (Simulated::now() - begin).as_secs_f64() * 1e3;
+                Taken { ms, statistics: file.last_call() }
+            }
+        });
+        let latest = taken.iter().map(|one| one.ms).fold(0.0, f64::max);
+        Taken { ms: latest, ..taken.remove(0) }
+    }
+}
+
+fn view(rank: u32, piece_bytes: u64) -> View {
+    let byte = Datatype::byte();
+    let piece = Datatype::contiguous(piece_bytes, &byte).unwrap();
+    let turn = i64::try_from(piece_bytes * u64::from(RANKS)).unwrap();
+    let every = Datatype::resized(0, turn, &piece).unwrap();
+    View::new(u64::from(rank) * piece_bytes, &byte, &every)
+}
+
+impl Scene {
+    /// What `auto` chooses, which takes at most 5 % more time than the best of all strategies.
+    #[track_caller]
+    fn best(&self) -> Taken {
+        let auto = self.write("auto");
+        for strategy in ["direct", "list", "sieve", "two-phase", "multi-phase"] {
+            let fixed = self.write(strategy);
+            let text = format!("{self:?}: {:?}, {strategy} takes {} ms", auto, fixed.ms);
+            assert_eq!(fixed.statistics.strategy.to_string(), strategy);
+            assert!(auto.ms <= fixed.ms * 1.05, "{text}");
+        }
+        auto
+    }
+}
+
+/// Whether ranks store bytes of others.
+fn is_collective(taken: &Taken) -> bool {
+    matches!(taken.statistics.strategy, Strategy::TwoPhase | Strategy::MultiPhase)
+}
+
+/// Pieces as long as this, in the order of the papers' devices.
+fn scenes(network: Link, piece_bytes: u64, pieces: u64) -> [Scene; 3] {
+    ["hdd", "sata-ssd", "nvm"].map(|device| Scene { device, network, piece_bytes, pieces })
+}
+
+/// Paper 001: collective I/O pays on a disk, and on SSD and NVM its shuffle costs more than it
+/// saves.
+#[test]
+fn the_choice_flips_with_the_device_on_the_network_of_the_paper() {
+    let [hdd, ssd, nvm] = scenes(Link::PAPER_001, 64 << 10, 64);
+    let on_disk = hdd.best();
+    assert!(is_collective(&on_disk), "{on_disk:?}");
+    assert!(hdd.write("list").ms > 5.0 * on_disk.ms);
+    for scene in [ssd, nvm] {
+        let chosen = scene.best();
+        assert_eq!(chosen.statistics.strategy, Strategy::List);
+        assert!(chosen.statistics.reason.contains("the shuffle costs more than it saves"));
+        assert!(scene.write("two-phase").ms > 5.0 * chosen.ms);
+    }
+}
+
+/// With memory as the network the shuffle costs next to nothing: where there are storage calls to
+/// save, it pays on every device, and where there are none it does no harm.
+#[test]
+fn the_choice_does_not_flip_with_memory_as_the_network() {
+    for scene in scenes(MEMORY, 64, 1024) {
+        let chosen = scene.best();
+        assert!(is_collective(&chosen), "{chosen:?}");
+        assert!(chosen.statistics.reason.contains("costs less than the storage calls it saves"));
+    }
+    for scene in scenes(MEMORY, 64 << 10, 64) {
+        let chosen = scene.best();
+        assert!(scene.write("two-phase").ms < 1.05 * chosen.ms, "{chosen:?}");
+    }
+}
+
+/// The same program takes the same time again.
+#[test]
+fn virtual_time_does_not_depend_on_the_machine() {
+    let [_, ssd, _] = scenes(Link::PAPER_001, 64, 100);
+    for strategy in ["list", "sieve", "two-phase", "multi-phase"] {
+        assert_eq!(ssd.write(strategy).ms, ssd.write(strategy).ms, "{strategy}");
+    }
+}
