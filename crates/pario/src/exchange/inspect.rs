@@ -23,7 +23,9 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::hints::Hints;
 use crate::number::wide;
 use crate::plan::two_phase::{Service, SharedWindows};
-use crate::plan::{Correction, Direction, FileFacts, Plan, Planning, Shuffled, Steps, Summary};
+use crate::plan::{
+    Correction, Direction, Factors, FileFacts, Kind, Plan, Planning, Shuffled, Steps, Summary,
+};
 use crate::statistics::Asked;
 use crate::virtual_time::Moment;
 
@@ -68,18 +70,24 @@ pub(crate) struct Lesson {
 
 impl Lesson {
     fn write(self, writer: &mut Writer) {
-        let Correction { exchange, storage } = self.correction;
-        let numbers = [self.call, self.exchange_ns, self.storage_ns, u64::from(self.may_switch)];
-        for number in numbers.into_iter().chain([exchange.to_bits(), storage.to_bits()]) {
+        for number in [self.call, self.exchange_ns, self.storage_ns, u64::from(self.may_switch)] {
             writer.unsigned(number);
+        }
+        for Factors { exchange, storage } in Kind::ALL.map(|kind| self.correction.of(kind)) {
+            writer.unsigned(exchange.to_bits());
+            writer.unsigned(storage.to_bits());
         }
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Lesson> {
         let (call, exchange_ns) = (reader.unsigned()?, reader.unsigned()?);
         let (storage_ns, may_switch) = (reader.unsigned()?, reader.unsigned()? != 0);
-        let exchange = f64::from_bits(reader.unsigned()?);
-        let correction = Correction { exchange, storage: f64::from_bits(reader.unsigned()?) };
+        let mut correction = Correction::default();
+        for kind in Kind::ALL {
+            let exchange = f64::from_bits(reader.unsigned()?);
+            *correction.of_mut(kind) =
+                Factors { exchange, storage: f64::from_bits(reader.unsigned()?) };
+        }
         Ok(Lesson { call, exchange_ns, storage_ns, correction, may_switch })
     }
 }
@@ -586,7 +594,8 @@ mod tests {
             let mut strategies = Vec::new();
             for storage in [0.01, 100.0] {
                 let first = if rank == 0 { storage } else { 1.0 / storage };
-                let correction = Correction { exchange: 1.0, storage: first };
+                let factors = Factors { exchange: 1.0, storage: first };
+                let correction = Correction::of_all(factors);
                 around.lesson = Lesson { correction, ..Lesson::default() };
                 let layout = Layout::block(512 * i64::from(rank), 512).unwrap();
                 let layout = layout.repeated(100, 4 * 512).unwrap();

@@ -28,7 +28,7 @@ use crate::access::{Access, Buffer};
 use crate::comm::Communicator;
 use crate::error::{Error, Result};
 use crate::number::wide;
-use crate::plan::{Direction, Plan, Steps};
+use crate::plan::{Correction, Direction, Plan, Steps};
 use crate::statistics::{Asked, CallStatistics};
 use crate::storage::Storage;
 use crate::virtual_time::Moment;
@@ -123,6 +123,8 @@ pub(crate) struct Job<'a> {
     pub(crate) buffer: &'a Buffer,
     /// What is wrong with this rank's buffer. It is not touched then, but the rank takes part.
     pub(crate) refused: Option<Error>,
+    /// How measured times compared with predicted ones until now.
+    pub(crate) correction: Correction,
 }
 
 impl Job<'_> {
@@ -132,7 +134,7 @@ impl Job<'_> {
         statistics.strategy = plan.strategy;
         statistics.reason = plan.reason;
         statistics.windows = plan.steps.windows();
-        statistics.predicted += plan.predicted(statistics.planned);
+        statistics.predicted += plan.predicted(self.correction, statistics.planned);
         statistics.asked.add(&self.prepared.asked);
         statistics.rounds += plan.steps.rounds();
         statistics.aggregators = wide(plan.steps.aggregators(self.communicator.size()));

@@ -6,10 +6,13 @@
 //! predictions by that, so that their plans are equal whatever order their calls end in. A plan is
 //! given up only if another way is then predicted to be clearly faster, and only a few times for
 //! each file: a choice that changes with every call helps nobody.
+//!
+//! The model errs by another factor for each kind of plan (independent, windows in shared memory,
+//! messages). A kind that no call has used takes over the factors of the one that calls use.
 
 use crate::exchange::inspect::Lesson;
 use crate::number::real;
-use crate::plan::{Correction, Cost, Direction, Part};
+use crate::plan::{Correction, Cost, Direction, Factors, Kind, Part};
 
 /// Shorter times say nothing.
 const TIME_MIN_US: f64 = 50.0;
@@ -37,13 +40,26 @@ pub(super) struct Learned {
 struct Known {
     correction: Correction,
     calls: u32,
+    /// Whether calls have used each kind of plan.
+    is_used: [bool; Kind::ALL.len()],
     is_reported: bool,
+}
+
+impl Known {
+    /// The factor of the plans in use that is farthest from 1.
+    fn worst(&self, factor: fn(Factors) -> f64) -> f64 {
+        let used = Kind::ALL.into_iter().zip(self.is_used).filter(|(_, is_used)| *is_used);
+        let factors = used.map(|(kind, _)| factor(self.correction.of(kind)));
+        let far = |one: &f64| one.ln().abs();
+        factors.max_by(|one, other| far(one).total_cmp(&far(other))).unwrap_or(1.0)
+    }
 }
 
 /// The last blocking collective.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     direction: Direction,
+    kind: Kind,
     /// Predicted without correction.
     exchange_us: f64,
     storage_us: f64,
@@ -58,17 +74,23 @@ impl Learned {
         }
     }
 
-    fn correction(&self, direction: Direction) -> Correction {
+    fn known(&self, direction: Direction) -> &Known {
         match direction {
-            Direction::Read => self.read.correction,
-            Direction::Write => self.write.correction,
+            Direction::Read => &self.read,
+            Direction::Write => &self.write,
         }
+    }
+
+    /// How measured times compare with predicted ones.
+    pub(super) fn correction(&self, direction: Direction) -> Correction {
+        self.known(direction).correction
     }
 
     /// A blocking collective has ended on this rank.
     pub(super) fn remember(&mut self, direction: Direction, predicted: &Cost, lesson: Lesson) {
         let (exchange_us, storage_us) = (predicted.of(Part::Exchange), predicted.of(Part::Storage));
-        self.last = Some(Call { direction, exchange_us, storage_us, lesson });
+        let kind = predicted.kind;
+        self.last = Some(Call { direction, kind, exchange_us, storage_us, lesson });
     }
 
     /// What this rank announces with its next collective.
@@ -89,15 +111,19 @@ impl Learned {
         if lessons.iter().any(|lesson| lesson.call != call.lesson.call) {
             return;
         }
-        let count = real(crate::number::wide(lessons.len().max(1)));
-        let mean_us = |time: fn(&Lesson) -> u64| {
-            lessons.iter().map(|lesson| real(time(lesson))).sum::<f64>() / count / 1e3
-        };
+        let (exchange_us, storage_us) = measured(call.kind, lessons);
         let known = self.of(call.direction);
         known.calls = known.calls.saturating_add(1);
-        let Correction { exchange, storage } = &mut known.correction;
-        correct(exchange, call.exchange_us, mean_us(|lesson| lesson.exchange_ns));
-        correct(storage, call.storage_us, mean_us(|lesson| lesson.storage_ns));
+        let factors = known.correction.of_mut(call.kind);
+        correct(&mut factors.exchange, call.exchange_us, exchange_us);
+        correct(&mut factors.storage, call.storage_us, storage_us);
+        let factors = *factors;
+        for (kind, is_used) in Kind::ALL.into_iter().zip(&mut known.is_used) {
+            *is_used |= kind == call.kind;
+            if !*is_used {
+                *known.correction.of_mut(kind) = factors;
+            }
+        }
     }
 
     /// A plan is given up.
@@ -105,32 +131,49 @@ impl Learned {
         self.switches += 1;
     }
 
-    /// What is wrong with the profile for this direction, once.
-    pub(super) fn report(&mut self, direction: Direction) -> Option<String> {
-        let known = self.of(direction);
-        if known.is_reported || known.calls < CALLS_MIN {
-            return None;
-        }
-        let Correction { exchange, storage } = known.correction;
+    /// What is wrong with the profile for this direction.
+    pub(super) fn wrong(&self, direction: Direction) -> Option<String> {
+        let known = self.known(direction);
         let of = |name: &str, factor: f64| {
             let is_wrong = !(1.0 / WRONG..=WRONG).contains(&factor);
             is_wrong.then(|| format!("{name} takes {factor:.2} times as long"))
         };
+        let (storage, exchange) = (known.worst(|one| one.storage), known.worst(|one| one.exchange));
         let wrong: Vec<String> =
             [of("storage", storage), of("the exchange", exchange)].into_iter().flatten().collect();
-        known.is_reported = !wrong.is_empty();
         let name = match direction {
             Direction::Read => "reads",
             Direction::Write => "writes",
         };
-        let text = wrong.join(", ");
-        known.is_reported.then(|| {
-            format!(
-                "{name}: {text} as the profile of this machine says; predictions are corrected, \
-                 `pario calibrate` measures a new one"
-            )
-        })
+        let is_known = known.calls >= CALLS_MIN && !wrong.is_empty();
+        is_known.then(|| format!("{name}: {} as the profile says", wrong.join(", ")))
     }
+
+    /// The same for the log, once.
+    pub(super) fn report(&mut self, direction: Direction) -> Option<String> {
+        let wrong = self.wrong(direction).filter(|_| !self.known(direction).is_reported)?;
+        self.of(direction).is_reported = true;
+        Some(format!(
+            "{wrong}; predictions are corrected, `pario calibrate` measures a new profile"
+        ))
+    }
+}
+
+/// Microseconds in the exchange and in storage of a call, from those of all ranks: their means.
+/// Where aggregators serve windows, others wait for the slowest of them: that is not exchange.
+fn measured(kind: Kind, lessons: &[Lesson]) -> (f64, f64) {
+    let count = real(crate::number::wide(lessons.len().max(1)));
+    let mean_us = |time: fn(&Lesson) -> u64| {
+        lessons.iter().map(|lesson| real(time(lesson))).sum::<f64>() / count / 1e3
+    };
+    let (exchange_us, storage_us) =
+        (mean_us(|lesson| lesson.exchange_ns), mean_us(|lesson| lesson.storage_ns));
+    if kind != Kind::Messages {
+        return (exchange_us, storage_us);
+    }
+    let slowest_ns = lessons.iter().map(|lesson| lesson.storage_ns).max().unwrap_or(0);
+    let slowest_us = real(slowest_ns) / 1e3;
+    ((exchange_us + storage_us - slowest_us).max(0.0), slowest_us)
 }
 
 fn correct(factor: &mut f64, predicted_us: f64, measured_us: f64) {
@@ -148,7 +191,8 @@ mod tests {
 
     fn cost(exchange: f64, storage: f64) -> Cost {
         let term = |part, us| Term { part, name: "a", us };
-        Cost { terms: vec![term(Part::Exchange, exchange), term(Part::Storage, storage)] }
+        let terms = vec![term(Part::Exchange, exchange), term(Part::Storage, storage)];
+        Cost { kind: Kind::Shared, terms }
     }
 
     fn lesson(call: u64, exchange_us: u64, storage_us: u64) -> Lesson {
@@ -169,12 +213,23 @@ mod tests {
         for number in 1..=8 {
             call(&mut learned, number, &[(1000, 5000), (1000, 15000)]);
         }
-        let Correction { exchange, storage } = learned.correction(Direction::Write);
+        let factors = learned.correction(Direction::Write).of(Kind::Shared);
+        let Factors { exchange, storage } = factors;
         assert!((exchange - 1.0).abs() < 1e-9 && (storage - 10.0).abs() < 0.1, "{storage}");
+        // Other kinds of plans have not been tried.
+        assert_eq!(learned.correction(Direction::Write).of(Kind::Messages), factors);
         assert_eq!(learned.correction(Direction::Read), Correction::default());
         let report = learned.report(Direction::Write).unwrap();
         assert!(report.contains("storage takes 9.9"), "{report}");
         assert!(!report.contains("exchange") && learned.report(Direction::Write).is_none());
+    }
+
+    /// Others wait while the slowest aggregator is in storage.
+    #[test]
+    fn waiting_for_an_aggregator_is_not_exchange() {
+        let lessons = [lesson(1, 9000, 1000), lesson(1, 2000, 8000)];
+        assert_eq!(measured(Kind::Messages, &lessons), (2000.0, 8000.0));
+        assert_eq!(measured(Kind::Shared, &lessons), (5500.0, 4500.0));
     }
 
     #[test]

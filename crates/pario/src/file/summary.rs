@@ -8,6 +8,7 @@ use crate::comm::collective::{broadcast, reduce};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::hints::Statistics;
+use crate::plan::Direction;
 use crate::statistics::{CallStatistics, FileStatistics, Records, Summary, calls_max};
 
 impl Handle {
@@ -17,6 +18,8 @@ impl Handle {
         let state = self.state();
         let recording = state.hints.statistics.recording().cloned();
         let full = state.hints.statistics == Statistics::Full;
+        let directions = [Direction::Read, Direction::Write];
+        let profile = directions.into_iter().filter_map(|one| state.learned.wrong(one)).collect();
         drop(state);
         Summary {
             name: self.path.display().to_string(),
@@ -25,6 +28,7 @@ impl Handle {
             facts: self.facts.clone(),
             mode: self.mode,
             statistics: self.statistics(),
+            profile,
             of_all_ranks: false,
             hints: self.hints(),
             full,

@@ -472,7 +472,8 @@ impl Handle {
 
     fn job<'a>(&'a self, call: u64, prepared: &'a Arc<Prepared>, buffer: &'a Buffer) -> Job<'a> {
         let (communicator, storage) = (&*self.communicator, &*self.storage);
-        Job { communicator, call, storage, prepared, buffer, refused: None }
+        let correction = self.state().learned.correction(prepared.direction);
+        Job { communicator, call, storage, prepared, buffer, refused: None, correction }
     }
 
     /// Reads or writes through a conversion, in parts of at most one collective buffer; the ranks

@@ -153,7 +153,8 @@ pub(crate) fn why(candidates: &[Candidate], best: usize, correction: Correction)
             _ => "predicted fastest: moving holes costs more than storage calls",
         };
     };
-    let saved = |part: Part| (second.base.of(part) - winner.base.of(part)) * correction.of(part);
+    let us = |one: &Candidate, part: Part| one.base.corrected_of(part, correction);
+    let saved = |part: Part| us(second, part) - us(winner, part);
     match shuffled(winner) {
         true => "predicted fastest: the shuffle costs less than the storage calls it saves",
         false if saved(Part::Exchange) > saved(Part::Storage) => {

@@ -53,15 +53,39 @@ pub struct Term {
     pub us: f64,
 }
 
-/// How measured times compare with predicted ones, learned from earlier calls on a file.
+/// Kinds of plans. What the model does not know of a machine differs between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Every rank for itself.
+    #[default]
+    Independent,
+    /// Windows in shared memory.
+    Shared,
+    /// Windows in the memory of aggregators.
+    Messages,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::Independent, Kind::Shared, Kind::Messages];
+
+    fn of(steps: &Steps) -> Kind {
+        match steps {
+            Steps::Independent(_) => Kind::Independent,
+            Steps::Shuffled(shuffled) if shuffled.shared().is_some() => Kind::Shared,
+            Steps::Shuffled(_) => Kind::Messages,
+        }
+    }
+}
+
+/// How measured times of one kind of plans compare with predicted ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Correction {
+pub(crate) struct Factors {
     pub(crate) exchange: f64,
     pub(crate) storage: f64,
 }
 
-impl Correction {
-    pub(crate) fn of(&self, part: Part) -> f64 {
+impl Factors {
+    fn of(&self, part: Part) -> f64 {
         match part {
             Part::Exchange => self.exchange,
             Part::Storage => self.storage,
@@ -70,15 +94,48 @@ impl Correction {
     }
 }
 
-impl Default for Correction {
-    fn default() -> Correction {
-        Correction { exchange: 1.0, storage: 1.0 }
+impl Default for Factors {
+    fn default() -> Factors {
+        Factors { exchange: 1.0, storage: 1.0 }
+    }
+}
+
+/// How measured times compare with predicted ones, learned from earlier calls on a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Correction {
+    independent: Factors,
+    shared: Factors,
+    messages: Factors,
+}
+
+impl Correction {
+    /// The same factors for all kinds of plans.
+    #[cfg(test)]
+    pub(crate) fn of_all(factors: Factors) -> Correction {
+        Correction { independent: factors, shared: factors, messages: factors }
+    }
+
+    pub(crate) fn of(&self, kind: Kind) -> Factors {
+        match kind {
+            Kind::Independent => self.independent,
+            Kind::Shared => self.shared,
+            Kind::Messages => self.messages,
+        }
+    }
+
+    pub(crate) fn of_mut(&mut self, kind: Kind) -> &mut Factors {
+        match kind {
+            Kind::Independent => &mut self.independent,
+            Kind::Shared => &mut self.shared,
+            Kind::Messages => &mut self.messages,
+        }
     }
 }
 
 /// The predicted time of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
+    pub(crate) kind: Kind,
     pub(crate) terms: Vec<Term>,
 }
 
@@ -94,16 +151,22 @@ impl Cost {
         self.terms.iter().filter(|term| term.part == part).map(|term| term.us).sum()
     }
 
+    /// The time of one part, corrected.
+    pub(super) fn corrected_of(&self, part: Part, correction: Correction) -> f64 {
+        self.of(part) * correction.of(self.kind).of(part)
+    }
+
     /// The time of all parts, corrected.
     pub(crate) fn corrected_us(&self, correction: Correction) -> f64 {
-        self.terms.iter().map(|term| term.us * correction.of(term.part)).sum()
+        let factors = correction.of(self.kind);
+        self.terms.iter().map(|term| term.us * factors.of(term.part)).sum()
     }
 }
 
 /// The predicted time of a plan, without correction.
 pub(super) fn cost(planning: &Planning<'_>, steps: &Steps) -> Cost {
     let scene = Scene::new(planning);
-    let mut cost = Cost::default();
+    let mut cost = Cost { kind: Kind::of(steps), terms: Vec::new() };
     if planning.collective {
         scene.together(&mut cost);
     }

@@ -35,7 +35,7 @@ mod phased;
 pub(crate) mod two_phase;
 
 use choose::{Candidate, Choice};
-pub(crate) use cost::{Correction, Cost, calls_at_once};
+pub(crate) use cost::{Correction, Cost, Factors, Kind, calls_at_once};
 pub use cost::{Part, Term};
 pub(crate) use independent::Independent;
 pub(crate) use phased::Phases;
@@ -249,15 +249,11 @@ impl Plan {
         Plan { strategy, reason, base, others, correction, steps }
     }
 
-    /// The predicted time.
-    pub(crate) fn predicted_us(&self) -> f64 {
-        self.base.corrected_us(self.correction)
-    }
-
-    /// The predicted time of a call that makes the plan, or of one that finds it kept.
-    pub(crate) fn predicted(&self, is_new: bool) -> Duration {
+    /// The predicted time of a call that makes the plan, or of one that finds it kept, by what was
+    /// learned until now.
+    pub(crate) fn predicted(&self, correction: Correction, is_new: bool) -> Duration {
         let planning_us = if is_new { 0.0 } else { self.base.of(Part::Planning) };
-        let us = (self.predicted_us() - planning_us).max(0.0);
+        let us = (self.base.corrected_us(correction) - planning_us).max(0.0);
         Duration::try_from_secs_f64(us / 1e6).unwrap_or_default()
     }
 
@@ -308,7 +304,8 @@ fn rank_of(index: usize) -> u32 {
 impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "strategy   {} ({})", self.strategy, self.reason)?;
-        writeln!(formatter, "predicted  {:.3} ms", self.predicted_us() / 1e3)?;
+        let predicted_us = self.base.corrected_us(self.correction);
+        writeln!(formatter, "predicted  {:.3} ms", predicted_us / 1e3)?;
         writeln!(formatter, "rounds     {}", self.steps.rounds())?;
         match &self.steps {
             Steps::Independent(steps) => write!(formatter, "{steps}"),

@@ -35,6 +35,8 @@ pub struct Summary {
     pub(crate) facts: FileFacts,
     pub(crate) mode: AccessMode,
     pub(crate) statistics: FileStatistics,
+    /// What is wrong with the profile of the machine, as far as rank 0 has learned.
+    pub(crate) profile: Vec<String>,
     /// Whether the statistics are those of all ranks.
     pub(crate) of_all_ranks: bool,
     pub(crate) hints: Arc<HintReport>,
@@ -108,6 +110,9 @@ impl fmt::Display for Summary {
             let which = if longest { ", each of the slowest rank" } else { "" };
             writeln!(formatter, "  {line}{which}")?;
         }
+        for wrong in &self.profile {
+            writeln!(formatter, "  profile     {wrong}; run `pario calibrate`")?;
+        }
         let (given, defaults) = self.effective();
         list(formatter, "hints", &given)?;
         if self.full {
@@ -156,6 +161,7 @@ mod tests {
             facts: FileFacts { nodes: vec![0, 0, 1, 1], ..FileFacts::of_threads(4) },
             mode: AccessMode { write: true, ..AccessMode::default() },
             statistics: FileStatistics::default(),
+            profile: Vec::new(),
             of_all_ranks: true,
             hints: Arc::new(report),
             full: true,
