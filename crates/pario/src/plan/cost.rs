@@ -341,8 +341,9 @@ impl<'a> Scene<'a> {
     fn independent(&self, steps: &Independent, cost: &mut Cost) {
         let direction = self.planning.direction;
         let pieces = self.pieces() * self.node_share();
-        let reach: u64 =
-            self.planning.requests.iter().map(|one| one.reach.end - one.reach.start).sum();
+        // Views may reach as far as offsets go.
+        let lens = self.planning.requests.iter().map(|one| one.reach.end - one.reach.start);
+        let reach = lens.fold(0, u64::saturating_add);
         let hole_bytes = real(reach.saturating_sub(self.total.len)) / self.pieces().max(1.0);
         let holes = hole_bytes >= 1.0;
         let sieves = holes && hole_bytes <= real(steps.hole_bytes);
