@@ -30,7 +30,7 @@ use crate::model;
 use crate::model::profile::Profile;
 use crate::number::{narrow, wide};
 use crate::plan::choose::{self, Candidate};
-use crate::plan::{Correction, FileFacts, Plan, Planning, Steps, Summary};
+use crate::plan::{Correction, Factors, FileFacts, Plan, Planning, Steps, Summary};
 use crate::request;
 use crate::view::{CompiledView, View};
 
@@ -204,9 +204,8 @@ pub struct Way {
 
 impl Way {
     fn new(candidate: &Candidate, ranks: u32, correction: Correction) -> Way {
-        let steps = &candidate.steps;
-        let corrected =
-            |share: &Share| Share { us: share.us * correction.of(share.part), ..*share };
+        let (steps, factors) = (&candidate.steps, correction.of(candidate.base.kind));
+        let corrected = |share: &Share| Share { us: share.us * factors.of(share.part), ..*share };
         let (phases, window_bytes) = match &candidate.steps {
             Steps::Independent(_) => (None, 0),
             Steps::Shuffled(shuffled) => {
@@ -324,7 +323,10 @@ fn planning<'a>(
         overlaps: false,
         hints,
         file,
-        correction: Correction { exchange: question.factors[0], storage: question.factors[1] },
+        correction: Correction::of_all(Factors {
+            exchange: question.factors[0],
+            storage: question.factors[1],
+        }),
     }
 }
 

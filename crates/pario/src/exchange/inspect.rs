@@ -136,7 +136,7 @@ pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
     let known =
         Requests { summaries, undisturbed: false, all_known: true, overlaps: false, correction };
     let plan = around.plan(&known, false);
-    let asked = Asked::new(&summaries[0], true, correction);
+    let asked = Asked::new(&summaries[0], true, correction.of(plan.base.kind));
     Prepared {
         plan,
         direction: around.direction,
@@ -204,7 +204,8 @@ pub(crate) async fn together(
             }
         }
     }
-    let asked = Asked::new(&summaries[index(communicator.rank())], all_known, correction);
+    let own_summary = &summaries[index(communicator.rank())];
+    let asked = Asked::new(own_summary, all_known, correction.of(plan.base.kind));
     let prepared = Prepared {
         plan,
         direction: around.direction,

@@ -341,7 +341,7 @@ impl Handle {
         match prepared {
             Ok((prepared, is_new)) => {
                 let before = (statistics.exchange, statistics.storage);
-                let started = Instant::now();
+                let started = Moment::now();
                 let result = self.execute(begun.call, &prepared, buffer, statistics).await;
                 // The first call also pays for memory that is touched for the first time.
                 if begun.blocking && begun.kind.collective && result.is_ok() && !is_new {

@@ -85,7 +85,7 @@ pub(crate) struct Factors {
 }
 
 impl Factors {
-    fn of(&self, part: Part) -> f64 {
+    pub(crate) fn of(&self, part: Part) -> f64 {
         match part {
             Part::Exchange => self.exchange,
             Part::Storage => self.storage,
@@ -110,7 +110,6 @@ pub(crate) struct Correction {
 
 impl Correction {
     /// The same factors for all kinds of plans.
-    #[cfg(test)]
     pub(crate) fn of_all(factors: Factors) -> Correction {
         Correction { independent: factors, shared: factors, messages: factors }
     }

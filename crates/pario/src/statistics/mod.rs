@@ -12,7 +12,7 @@ use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::hints::Strategy;
 use crate::number::wide;
-use crate::plan::{Correction, Direction, Summary as Wanted};
+use crate::plan::{Direction, Factors, Summary as Wanted};
 use crate::request::Kind;
 
 mod json;
@@ -48,10 +48,10 @@ pub struct Asked {
 }
 
 impl Asked {
-    pub(crate) fn new(wanted: &Wanted, regular: bool, correction: Correction) -> Asked {
+    pub(crate) fn new(wanted: &Wanted, regular: bool, factors: Factors) -> Asked {
         let (start, end) = (wanted.reach.start, wanted.reach.end);
         let pieces = wanted.len.div_ceil(wanted.piece_bytes.max(1));
-        let Correction { exchange, storage } = correction;
+        let Factors { exchange, storage } = factors;
         Asked { start, end, pieces, regular, exchange_factor: exchange, storage_factor: storage }
     }
 
