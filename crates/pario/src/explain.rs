@@ -247,6 +247,26 @@ pub struct Answer {
     pub reason: &'static str,
     /// The plan in words.
     pub plan: String,
+    /// What its rounds move, the first round first; none where every rank works for itself, and
+    /// at most [`WINDOWS_LISTED`].
+    pub windows: Vec<Window>,
+}
+
+/// Windows of a plan that are listed.
+pub const WINDOWS_LISTED: usize = 256;
+
+/// What one aggregator moves in one round: a part of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Window {
+    /// Counted from 0.
+    pub round: u64,
+    /// The rank that owns it. Windows in shared memory may be served by other ranks, too.
+    pub aggregator: u32,
+    /// Offset of its first byte.
+    pub start: u64,
+    /// Offset after its last byte.
+    pub end: u64,
 }
 
 impl Answer {
@@ -294,7 +314,21 @@ pub fn explain(question: &Question) -> Result<Answer> {
     };
     let correction = planning.correction;
     let ways = candidates.iter().map(|candidate| Way::new(candidate, ranks, correction)).collect();
-    Ok(Answer { ways, chosen, reason: plan.reason, plan: plan.to_string() })
+    let windows = windows(&plan.steps);
+    Ok(Answer { ways, chosen, reason: plan.reason, plan: plan.to_string(), windows })
+}
+
+/// The first windows of a plan, round by round.
+fn windows(steps: &Steps) -> Vec<Window> {
+    let Steps::Shuffled(shuffled) = steps else { return Vec::new() };
+    let of_round = |round: u64| {
+        shuffled.domains().iter().map(move |domain| {
+            let Range { start, end } = shuffled.window(domain, round);
+            Window { round, aggregator: domain.aggregator, start, end }
+        })
+    };
+    let all = (0..shuffled.rounds()).flat_map(of_round);
+    all.filter(|window| window.start < window.end).take(WINDOWS_LISTED).collect()
 }
 
 fn summary(request: &Request) -> Summary {
@@ -402,6 +436,33 @@ mod tests {
     fn best(answer: &Answer, strategy: Strategy) -> &Way {
         let ways = answer.best_of_each();
         ways.into_iter().find(|way| way.strategy == strategy).unwrap()
+    }
+
+    /// The windows of all rounds are the file, each byte once.
+    #[test]
+    fn windows_are_the_parts_of_the_file_that_rounds_move() {
+        let mut question = Question::new(
+            model::Direction::Write,
+            cyclic(4, 1 << 16, 64),
+            Profile::built_in("hdd").unwrap(),
+        );
+        question.shared_bytes = 0;
+        let hints = [("pario_strategy", "two-phase"), ("cb_nodes", "2"), ("cb_buffer_size", "1M")];
+        question.hints =
+            hints.iter().fold(HintSet::new(), |set, (key, text)| set.with(*key, *text));
+        let answer = explain(&question).unwrap();
+        let mut windows = answer.windows.clone();
+        assert_eq!(windows.last().unwrap().round + 1, answer.chosen().rounds);
+        assert!(windows.iter().all(|window| window.end - window.start <= 1 << 20));
+        assert!(windows.windows(2).all(|pair| pair[0].round <= pair[1].round));
+        windows.sort_by_key(|window| window.start);
+        assert_eq!((windows[0].start, windows[windows.len() - 1].end), (0, 16 << 20));
+        assert!(windows.windows(2).all(|pair| pair[0].end == pair[1].start));
+        let mut owners: Vec<u32> = windows.iter().map(|window| window.aggregator).collect();
+        owners.dedup();
+        assert_eq!(owners.len(), 2);
+        question.hints = HintSet::new().with("pario_strategy", "list");
+        assert_eq!(explain(&question).unwrap().windows, []);
     }
 
     /// As paper 001 says: on a disk collective I/O pays; on SSD and NVM its shuffle costs more than

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use pario::explain::{Answer, TimePart, Way};
+use pario::explain::{Answer, TimePart, Way, Window};
 use plotters::prelude::*;
 use serde::Serialize;
 
@@ -82,6 +82,24 @@ pub(super) struct Document {
     changes: Vec<Change>,
     ways: Vec<Row>,
     plan: String,
+    /// What each round moves, as far as it is listed.
+    moves: Vec<Move>,
+}
+
+/// What an aggregator moves in a round.
+#[derive(Clone, Debug, Serialize)]
+struct Move {
+    round: u64,
+    aggregator: u32,
+    offset: u64,
+    bytes: u64,
+}
+
+impl Move {
+    fn new(window: &Window) -> Move {
+        let Window { round, aggregator, start, end, .. } = *window;
+        Move { round, aggregator, offset: start, bytes: end - start }
+    }
 }
 
 const PARTS: [(TimePart, &str); 4] = [
@@ -165,6 +183,11 @@ impl Document {
         };
         lines.push(advice::longest(&scene, &chosen));
         lines.extend(last);
+        let moves = match taken == answer.chosen() {
+            true => answer.windows.iter().map(Move::new).collect(),
+            // The windows are those of another way.
+            false => Vec::new(),
+        };
         Document {
             kind: "explain",
             scene,
@@ -174,6 +197,7 @@ impl Document {
             changes,
             ways: rows,
             plan: answer.plan.clone(),
+            moves,
         }
     }
 

@@ -4,6 +4,7 @@ use super::chart::{Chart, Kind, Point, Scale, number};
 use super::document::{Cell, Section, Table, shell};
 use super::pattern;
 use super::records::{Bench, Machine};
+use super::rounds;
 
 const MEGABYTE: f64 = 1e6;
 /// As many sizes of blocks are a line; fewer are bars.
@@ -87,6 +88,7 @@ fn section(key: &Key, records: &[&Bench]) -> Section {
     }
     section.charts.extend(prediction(key, records));
     section.charts.extend(pattern::chart(&key.workload, first));
+    section.charts.extend(rounds::of_benches(&key.workload, records));
     for direction in ["write", "read"] {
         for size in blocks(records) {
             let own = |record: &&&Bench| record.direction == direction && block(record) == size;

@@ -4,6 +4,7 @@
 use super::chart::{Chart, Kind, Point, number};
 use super::document::{Cell, Section, Table};
 use super::records::{Explained, Way};
+use super::rounds;
 
 pub(super) fn section(explained: &Explained) -> Section {
     let Explained { workload, direction, ranks, nodes, .. } = explained;
@@ -21,7 +22,7 @@ pub(super) fn section(explained: &Explained) -> Section {
             "{}; {ranks} ranks, {nodes} node(s). {}",
             explained.shape, explained.advice
         ),
-        charts: vec![chart(explained)],
+        charts: std::iter::once(chart(explained)).chain(moves(explained)).collect(),
         tables: vec![table(&explained.ways)],
         facts,
         ..Section::default()
@@ -74,6 +75,14 @@ fn caption(ways: &[Way]) -> String {
 
 fn measured(way: &Way) -> Option<String> {
     Some(format!("{} {} ms", way.strategy, number(way.measured_ms?)))
+}
+
+/// What each round of the chosen way moves.
+fn moves(explained: &Explained) -> Option<Chart> {
+    let Explained { workload, direction, .. } = explained;
+    let chosen = explained.ways.iter().find(|way| way.chosen)?;
+    let name = format!("explain {workload} {direction} {}", chosen.strategy);
+    rounds::chart(&name, &explained.moves, chosen.rounds, "by the plan; nothing was moved")
 }
 
 fn table(ways: &[Way]) -> Table {

@@ -8,6 +8,7 @@
 //! | `document` | sections of charts, tables and facts, before they have a form |
 //! | `bench`, `study`, `paper`, `explained`, `recording` | a section for each kind of record |
 //! | `pattern` | who has which part of the file |
+//! | `rounds` | what each round moves |
 //! | `chart` | charts as SVG |
 //! | `page` | the HTML page |
 //! | `picture` | single charts as SVG and PNG |
@@ -31,6 +32,7 @@ mod perfetto;
 mod picture;
 mod recording;
 pub(crate) mod records;
+mod rounds;
 mod study;
 #[cfg(test)]
 mod tests;

@@ -12,11 +12,22 @@ use crate::bench::{Program, Workload, programs_of};
 /// Runs that are drawn.
 const RUNS_MAX: usize = 256;
 
-/// The pattern of a record, if it can be found out.
-pub(super) fn chart(name: &str, record: &Bench) -> Option<Chart> {
+/// What a function makes of the workload of a record, if it can be found out.
+pub(super) fn of_workload<T>(
+    record: &Bench,
+    function: impl FnOnce(&dyn Workload) -> T,
+) -> Option<T> {
     let programs = again(record)?;
     let parts = programs.iter().flat_map(|program| &program.parts);
-    let own = parts.map(|part| &**part).find(|part| is_same(*part, record))?;
+    parts.map(|part| &**part).find(|part| is_same(*part, record)).map(function)
+}
+
+/// The pattern of a record, if it can be found out.
+pub(super) fn chart(name: &str, record: &Bench) -> Option<Chart> {
+    of_workload(record, |own| drawn(name, record, own)).flatten()
+}
+
+fn drawn(name: &str, record: &Bench, own: &dyn Workload) -> Option<Chart> {
     let points = runs(own, record.ranks).into_iter().map(|(rank, run)| Point {
         series: format!("rank {rank}"),
         label: String::new(),

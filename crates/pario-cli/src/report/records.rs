@@ -31,6 +31,8 @@ pub(super) struct Bench {
     /// Bytes of the longest piece, where they are known.
     pub(super) block: Option<u64>,
     pub(super) bytes: u64,
+    /// Calls of a rank in a step.
+    pub(super) calls: Option<u64>,
     pub(super) memory: Option<String>,
     pub(super) files: Option<String>,
     pub(super) directory: Option<String>,
@@ -190,6 +192,18 @@ pub(super) struct Explained {
     #[serde(default)]
     pub(super) plan: String,
     pub(super) ways: Vec<Way>,
+    /// Records of earlier versions have none.
+    #[serde(default)]
+    pub(super) moves: Vec<Move>,
+}
+
+/// What an aggregator moves in a round.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Move {
+    pub(super) round: u64,
+    pub(super) aggregator: u32,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
 }
 
 /// One way to serve a call, with the time that the model predicts.

@@ -10,8 +10,9 @@ fn result(strategy: &str, block: u64, seconds: f64) -> String {
     format!(
         r#"{{"workload":"block-cyclic","shape":"1024 elements of 4 bytes dealt out in blocks",
         "strategy":"{strategy}","served_by":"two-phase","level":3,"ranks":4,"nodes":1,
-        "transport":"threads","block":{block},"bytes":4096,"direction":"write","seconds":{seconds},
-        "ratio":1.5,"verified":true,"times_of_rank":2,"synchronisation_seconds":0.001,
+        "transport":"threads","block":{block},"bytes":4096,"calls":1,"direction":"write",
+        "seconds":{seconds},
+        "rounds":1,"ratio":1.5,"verified":true,"times_of_rank":2,"synchronisation_seconds":0.001,
         "planning_seconds":0.0005,"exchange_seconds":0.004,"storage_seconds":0.002,
         "phase_seconds":[0.001,0.001],"predicted":{},"pario":"0.1.0",
         "command":["pario","bench","block-cyclic","--bytes","4096","--blocks","{block}"],
@@ -48,8 +49,10 @@ const PAPER: &str = r#"{"profile":"paper-001","tables":[{"table":"V","nodes":4,"
 
 const EXPLAINED: &str = r#"{"kind":"explain","workload":"dist3d","shape":"64^3","direction":"read",
 "ranks":4,"nodes":1,"ways":[{"strategy":"two-phase","chosen":true,"predicted_ms":5.5,
-"planning_ms":0.5,"synchronisation_ms":1,"exchange_ms":2,"storage_ms":2},
-{"strategy":"list","predicted_ms":9,"storage_ms":9}]}"#;
+"planning_ms":0.5,"synchronisation_ms":1,"exchange_ms":2,"storage_ms":2,"rounds":2},
+{"strategy":"list","predicted_ms":9,"storage_ms":9}],"moves":[
+{"round":0,"aggregator":0,"offset":0,"bytes":60},{"round":0,"aggregator":2,"offset":100,"bytes":60},
+{"round":1,"aggregator":0,"offset":60,"bytes":40}]}"#;
 
 fn records() -> Records {
     let mut text = format!("{STUDY}\n{PAPER}\n{EXPLAINED}\n{RECORDING}\n");
@@ -220,6 +223,48 @@ fn the_pattern_is_that_of_the_workload() {
     for (block, point) in (0_u32..).zip(&pattern.points) {
         assert_eq!(point.series, format!("rank {}", block % 4));
         assert_eq!((point.x, point.y), (Some(f64::from(block) * 4.0), 4.0));
+    }
+}
+
+/// Of a plan that is written down, and of one that is made again from the workload.
+#[test]
+fn rounds_show_the_windows_of_each_aggregator() {
+    let document = document(&records());
+    let of = |id: &str| document.charts().find(|chart| chart.id == id).unwrap().points.clone();
+    let drawn = |id: &str| -> Vec<(String, String, f64, f64)> {
+        let point = |point: chart::Point| (point.label, point.series, point.x.unwrap(), point.y);
+        of(id).into_iter().map(point).collect()
+    };
+    let window = |round: &str, rank: &str, offset, bytes| {
+        (format!("round {round}"), format!("rank {rank}"), offset, bytes)
+    };
+    assert_eq!(
+        drawn("explain-dist3d-read-two-phase-rounds"),
+        [window("1", "0", 0.0, 60.0), window("1", "2", 100.0, 60.0), window("2", "0", 60.0, 40.0)]
+    );
+    let planned = drawn("block-cyclic-4-ranks-two-phase-write-rounds");
+    assert_eq!(planned.iter().map(|(.., bytes)| bytes).sum::<f64>(), 4096.0);
+    assert!(planned.iter().all(|(round, ..)| round == "round 1"), "{planned:?}");
+    // Another number of rounds is another plan, which is not known.
+    let mut records = records();
+    records.bench.iter_mut().for_each(|record| record.rounds = Some(7));
+    let document = super::document(&records);
+    assert!(!document.charts().any(|chart| chart.id.starts_with("block-cyclic-4-ranks-two-phase")));
+}
+
+/// Room for the widest label is room for each, whatever it is rounded to.
+#[test]
+fn labels_that_fit_are_whole() {
+    let document = document(&records());
+    let chart = document.charts().find(|chart| chart.kind == chart::Kind::Spans).unwrap();
+    for kind in [chart::Kind::Spans, chart::Kind::Bars] {
+        for len in 1..20 {
+            let label = "x".repeat(len);
+            let mut chart = chart::Chart { kind, ..chart.clone() };
+            chart.points.truncate(1);
+            chart.points[0].label = label.clone();
+            assert!(chart.svg().contains(&format!(">{label}<")), "{len} characters");
+        }
     }
 }
 

@@ -13,7 +13,8 @@ const NUMBER: f64 = 62.0;
 pub(super) fn draw(chart: &Chart) -> String {
     let (labels, series) = (chart.labels(), chart.series());
     let widest = labels.iter().map(|label| text_width(label)).fold(40.0, f64::max);
-    let left = widest.min(220.0) + 14.0;
+    let room = widest.min(220.0);
+    let left = room + 14.0;
     let sums: Vec<f64> = labels.iter().map(|label| sum(chart, label)).collect();
     let axis = Axis::new(sums.iter().copied(), Scale::Linear, (left, WIDTH - NUMBER));
     let mut canvas = Canvas::new();
@@ -35,7 +36,7 @@ pub(super) fn draw(chart: &Chart) -> String {
     canvas.height += 8.0;
     for (row, (label, sum)) in (0_u32..).zip(labels.iter().copied().zip(sums)) {
         let y = top + ROW * f64::from(row) + (ROW - BAR) / 2.0;
-        let text = shortened(label, left - 14.0);
+        let text = shortened(label, room);
         canvas.text((left - 8.0, y + 12.5), Anchor::End, "", &text);
         bar(chart, &mut canvas, &axis, (label, y));
         canvas.text((axis.place(sum) + 5.0, y + 12.5), Anchor::Start, "tick", &number(sum));

@@ -12,7 +12,8 @@ const LEAST: f64 = 0.6;
 pub(super) fn draw(chart: &Chart) -> String {
     let (labels, series) = (chart.labels(), chart.series());
     let widest = labels.iter().map(|label| text_width(label)).fold(40.0, f64::max);
-    let left = widest.min(160.0) + 14.0;
+    let room = widest.min(160.0);
+    let left = room + 14.0;
     let ends = chart.points.iter().map(|point| point.x.unwrap_or(0.0) + point.y);
     let axis = Axis::new(ends, Scale::Linear, (left, WIDTH - 16.0));
     let mut canvas = Canvas::new();
@@ -28,7 +29,7 @@ pub(super) fn draw(chart: &Chart) -> String {
     }
     let middle = |row: u32| top + ROW * f64::from(row) + (ROW - BAR) / 2.0;
     for (row, label) in (0_u32..).zip(&labels) {
-        let text = shortened(label, left - 14.0);
+        let text = shortened(label, room);
         canvas.text((left - 8.0, middle(row) + 11.0), Anchor::End, "", &text);
     }
     for point in &chart.points {
