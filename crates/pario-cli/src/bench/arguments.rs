@@ -93,7 +93,8 @@ pub(crate) struct Arguments {
 
     /// Strategies: direct, list, sieve, two-phase, gather, multi-phase, inspector-executor, auto
     /// [default: all]; also posix (a system call for each piece) and romio-like (what papers 003
-    /// and 004 say of ROMIO; at levels 2 and 3)
+    /// and 004 say of ROMIO; at levels 2 and 3). sieve leaves holes above pario_sieve_hole_bytes
+    /// out, romio-like reads them; inspector-executor is multi-phase with all phases
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_choice)]
     strategies: Vec<Choice>,
 

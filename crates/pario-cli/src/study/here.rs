@@ -60,6 +60,12 @@ impl Measured {
     pub(crate) fn bandwidth(&self) -> f64 {
         self.number("bytes") / self.seconds() / 1e6
     }
+
+    /// All times of a key that has several.
+    pub(crate) fn numbers(&self, key: &str) -> Vec<f64> {
+        let all = self.record[key].as_array().into_iter().flatten();
+        all.filter_map(Value::as_f64).collect()
+    }
 }
 
 /// Results of a run.
@@ -68,6 +74,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Only the results of one part of a program.
+    pub(crate) fn part(mut self, name: &str) -> Table {
+        self.all.retain(|one| one.word("part") == name);
+        self
+    }
+
     /// The result of a strategy at a level, one way; the first if there are several.
     pub(crate) fn find(
         &self,

@@ -79,7 +79,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
     experiment!(
         "000-fig9",
         "Figure 9",
-        VIRTUAL,
+        VIRTUAL_HERE,
         paper_000::fig9,
         "Does every phase cost about the same on Myrinet?"
     ),
@@ -107,14 +107,14 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
     experiment!(
         "001-fig5",
         "Figure 5",
-        VIRTUAL,
+        VIRTUAL_HERE,
         paper_001::fig5,
         "How much does a small page cache cost MADbench2, phase W?"
     ),
     experiment!(
         "001-fig6",
         "Figure 6",
-        VIRTUAL,
+        VIRTUAL_HERE,
         paper_001::fig6,
         "How much does a small page cache cost the reads of S3aSim?"
     ),
@@ -135,21 +135,21 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
     experiment!(
         "001-fig9",
         "Figure 9",
-        VIRTUAL,
+        VIRTUAL_HERE,
         paper_001::fig9,
         "On which devices does collective I/O lose, with one rank a node?"
     ),
     experiment!(
         "001-fig10",
         "Figure 10",
-        VIRTUAL,
+        VIRTUAL_HERE,
         paper_001::fig10,
         "On which devices does collective I/O pay, with four ranks a node?"
     ),
     experiment!(
         "001-table2",
         "Table II",
-        VIRTUAL,
+        VIRTUAL_HERE,
         paper_001::table2,
         "Does the shuffle take the same time on every device, and which part of all?"
     ),
@@ -212,7 +212,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
     experiment!(
         "002-fig15",
         "Figure 15",
-        VIRTUAL,
+        VIRTUAL_HERE,
         paper_002::fig15,
         "Is the executor's time independent of Bx on Myrinet?"
     ),
@@ -298,7 +298,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
     experiment!(
         "004-fast",
         "beyond the paper",
-        VIRTUAL,
+        VIRTUAL_HERE,
         paper_004::fast,
         "Does the order of the levels flip on fast storage?"
     ),

@@ -265,9 +265,35 @@ fn phases_at(ranks: u32, stage: Stage) -> Result<Vec<Taken>, Failure> {
     (0..=all).map(|count| phased(&stage, &pattern, Phased::paper(count))).collect()
 }
 
+/// Each phase of a call here; bytes travel in messages between threads.
+fn fig9_here(run: &Run, findings: &mut Findings) -> Result<(), Failure> {
+    for ranks in RANKS {
+        let all = ranks.trailing_zeros();
+        let words = format!(
+            "stem2 --set array=SL1,Nl={} --ranks {ranks} --messages --memory packed --direction \
+             write --repeat 5 --strategies gather --phases {all}",
+            species(run)
+        );
+        let table = here::bench(run, &words, findings)?;
+        let measured = table.find(&Contender::Phases(all).bench_name(), Some(3), "write")?;
+        let seconds = measured.numbers("phase_seconds");
+        let most = seconds.iter().copied().fold(0.0, f64::max);
+        let least = seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        let name = format!("longest to shortest phase, P {ranks}");
+        findings.push(Row::within(name, "about 1", (most / least, "times"), 0.0..=1.2));
+        let points = (1..).zip(&seconds).map(|(phase, &s)| (f64::from(phase), s));
+        findings.draw(format!("phases, P {ranks}"), ("phase", "s"), points);
+    }
+    Ok(())
+}
+
 /// 000-fig9: each phase costs about the same.
-pub(super) fn fig9(_run: &Run) -> Outcome {
+pub(super) fn fig9(run: &Run) -> Outcome {
     let mut findings = Findings::default();
+    if run.mode == Mode::Here {
+        fig9_here(run, &mut findings)?;
+        return Ok(findings);
+    }
     findings.note(Stage::PVFS_ASSUMED);
     for ranks in RANKS {
         let taken = phases_on(ranks, Link::MYRINET_2000)?;

@@ -188,7 +188,33 @@ fn executor(stage: &Stage, pattern: &Pattern) -> Result<Taken, Failure> {
 
 /// 002-fig15: the executor by Bx on Myrinet.
 pub(super) fn fig15(run: &Run) -> Outcome {
+    if run.mode == Mode::Here {
+        return executor_here(run);
+    }
     executor_by_block(run, Link::MYRINET_2000, "Myrinet")
+}
+
+/// The executor by Bx here, where bytes travel in messages between threads.
+fn executor_here(run: &Run) -> Outcome {
+    let mut findings = Findings::default();
+    let mut points = Vec::new();
+    for block in [1_u64, 16, 256, 4096] {
+        let words = format!(
+            "block-cyclic --bytes {}M --blocks {} --ranks {RANKS} --messages --direction write \
+             --repeat 3 --strategies inspector-executor",
+            run.size(16, 256),
+            block * ELEMENT_BYTES
+        );
+        let table = here::bench(run, &words, &mut findings)?;
+        let measured = table.find("inspector-executor", Some(3), "write")?;
+        points.push((real(block), measured.seconds()));
+    }
+    let most = points.iter().map(|(_, seconds)| *seconds).fold(0.0, f64::max);
+    let least = points.iter().map(|(_, seconds)| *seconds).fold(f64::INFINITY, f64::min);
+    let label = "slowest to fastest Bx";
+    findings.push(Row::within(label, "flat", (most / least, "times"), 0.0..=1.2));
+    findings.draw("inspector-executor", ("Bx", "s"), points);
+    Ok(findings)
 }
 
 /// 002-fig16: the same on Fast Ethernet.

@@ -228,6 +228,21 @@ fn unstruc(run: &Run, table: &Table, factors: RangeInclusive<f64>) -> Outcome {
 /// 004-fast: the same on fast storage.
 pub(super) fn fast(run: &Run) -> Outcome {
     let mut findings = Findings::default();
+    if run.mode == Mode::Here {
+        let elements = run.size(100_000, 1_000_000);
+        let cases = [
+            ("DIST3D", format!("dist3d --edge {}", run.size(64, 256))),
+            ("UNSTRUC", format!("unstruc --set elements={elements}")),
+        ];
+        for (name, words) in cases {
+            let words = format!("{words} --ranks 8 --repeat 3");
+            let levels = levels_here(run, &words, "read", &mut findings)?;
+            let label = format!("{name}, reads: level 2 ahead of level 3");
+            let (paper, holds) = ("yes for ROMIO on tmpfs today", levels.two > levels.three);
+            findings.push(Row::relation(label, paper, shown(&levels), holds));
+        }
+        return Ok(findings);
+    }
     let ranks = 8;
     let (stage, elements) = (Stage::fast_node(ranks), run.size(100_000, 8_000_000));
     let dist3d = Pattern::new("dist3d", ranks, &[("edge", run.size(128, 512))])?;
