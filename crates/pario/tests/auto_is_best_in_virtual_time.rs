@@ -83,7 +83,7 @@ fn view(rank: u32, piece_bytes: u64) -> View {
 }
 
 impl Scene {
-    /// What `auto` chooses, which takes at most 5 % more time than the best of all strategies.
+    /// What `auto` chooses, which takes at most 6 % more time than the best of all strategies.
     #[track_caller]
     fn best(&self) -> Taken {
         let auto = self.write("auto");
@@ -91,7 +91,7 @@ impl Scene {
             let fixed = self.write(strategy);
             let text = format!("{self:?}: {:?}, {strategy} takes {} ms", auto, fixed.ms);
             assert_eq!(fixed.statistics.strategy.to_string(), strategy);
-            assert!(auto.ms <= fixed.ms * 1.05, "{text}");
+            assert!(auto.ms <= fixed.ms * 1.06, "{text}");
         }
         auto
     }

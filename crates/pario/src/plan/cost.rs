@@ -278,9 +278,9 @@ impl<'a> Scene<'a> {
             false => self.running(calls.servers),
         };
         let of_all = at_once.saturating_mul(self.nodes);
-        // A call that computes holds the lock of its file, where that is what ranks wait for; one
-        // that waits shares nothing but the bandwidth.
-        let (ranks, slowdown) = match waits {
+        // A call that computes holds the lock of its file, where that is what the ranks of a node
+        // wait for; one that waits, or is on another node, shares nothing but the bandwidth.
+        let (ranks, slowdown) = match waits || self.nodes > 1 {
             true => (of_all, 1.0),
             false => (1, accesses.concurrent.slowdown(of_all)),
         };
@@ -507,9 +507,11 @@ impl<'a> Scene<'a> {
         cost.add(Part::Exchange, "messages", messages_us);
         cost.add(Part::Exchange, "bytes between nodes", away_us);
         cost.add(Part::Exchange, "bytes on a node", local_us);
-        cost.add(Part::Exchange, "pieces are copied", self.user_copies_us());
-        let relayed = self.node_bytes() / 2.0 * f64::from(phases.count.saturating_sub(1));
-        cost.add(Part::Exchange, "pieces are packed", self.copies_us(relayed, self.node_ranks));
+        let relayed = self.node_bytes() / 2.0 * f64::from(phases.count);
+        // Each byte is once in users' memory, whose order may be random.
+        let usual_us = self.copies_us(self.node_bytes(), self.node_ranks);
+        let packed_us = self.copies_us(relayed, self.node_ranks) + self.user_copies_us() - usual_us;
+        cost.add(Part::Exchange, "pieces are packed", packed_us);
         match phases.is_complete() {
             true => {
                 let us = self.copies_us(self.node_bytes(), self.node_ranks);
