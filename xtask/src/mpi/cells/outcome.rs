@@ -44,7 +44,7 @@ pub(super) struct Cell {
     best: String,
     best_seconds: f64,
     /// Time of `auto` relative to it, the median of the turns.
-    ratio: f64,
+    pub(super) ratio: f64,
     /// Predicted time relative to the measured one, of `auto` and of each fixed strategy.
     prediction: f64,
     predictions: Vec<(String, f64)>,
