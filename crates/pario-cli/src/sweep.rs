@@ -28,11 +28,19 @@ pub(crate) struct Arguments {
     directory: PathBuf,
 }
 
+/// How the names of directories begin that pario makes, and removes.
+const PREFIX: &str = "pario-";
+
 /// Waits, says what is to be said, removes.
 ///
 /// # Errors
-/// `Run` if the directory could not be removed.
+/// `Usage` for a directory that pario cannot have made, `Run` if it could not be removed.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let name = arguments.directory.file_name().unwrap_or_default();
+    if !name.to_string_lossy().starts_with(PREFIX) {
+        let text = format!("{}: not made by pario", arguments.directory.display());
+        return Err(Failure::Usage(text));
+    }
     // A launcher may send its signals to every process that it finds.
     ctrlc::set_handler(|| ()).map_err(|error| Failure::during("arranging for signals", error))?;
     let last = io::stdin().lock().lines().map_while(Result::ok).last().unwrap_or_default();
@@ -97,5 +105,19 @@ impl Drop for Sweeper {
         drop(self.child.stdin.take());
         // Its own outcome is about what is gone by now.
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_pario_made_is_removed() {
+        let directory = std::env::temp_dir().join(format!("not-pario-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let refused = run(&Arguments { directory: directory.clone() });
+        assert!(matches!(refused, Err(Failure::Usage(_))));
+        fs::remove_dir(&directory).unwrap();
     }
 }

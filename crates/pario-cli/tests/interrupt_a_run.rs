@@ -105,7 +105,7 @@ fn a_killed_study_takes_its_measurement_with_it() {
     let mut child = start("study 001-fig4 --mode here", &directory.0);
     wait_for_files(&directory, &mut child);
     let name = directory.names().remove(0);
-    let number = name.strip_prefix("pario-bench-").unwrap().strip_suffix(".tmp").unwrap();
+    let (_, number) = name.strip_suffix(".tmp").unwrap().rsplit_once('-').unwrap();
     send(&child, Signal::KILL);
     child.wait().unwrap();
     let bench = Pid::from_raw(number.parse().unwrap());

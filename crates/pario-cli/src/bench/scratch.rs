@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use pario::model::profile;
+
 use super::team::Team;
 use crate::failure::Failure;
 use crate::sweep::{self, Sweeper};
@@ -77,7 +79,9 @@ impl Scratch {
 
     fn make(directory: &Path, bytes: u64) -> Result<Scratch, Failure> {
         check_room(directory, bytes)?;
-        let path = directory.join(format!("pario-bench-{}.tmp", process::id()));
+        // Other hosts may use the directory, and have processes of the same number.
+        let name = format!("pario-bench-{}-{}.tmp", profile::host(), process::id());
+        let path = directory.join(name);
         // Before there is a directory: a Ctrl-C right after its creation would leave it.
         let mut early_end = EarlyEnd { sweeper: Sweeper::start(&path), text: String::new() };
         early_end.results_are("there are no results yet");
