@@ -294,18 +294,6 @@ impl<'a> Scene<'a> {
         cost.add(Part::Storage, names[1], turns * (each_us - call_us));
     }
 
-    /// How much longer a storage call of several ranks takes, where calls compute.
-    fn slowdown(&self, servers: u32) -> f64 {
-        let accesses = match self.planning.direction {
-            Direction::Read => &self.profile.storage.read,
-            Direction::Write => &self.profile.storage.write,
-        };
-        match accesses.call_us > WAITING_CALL_US {
-            true => 1.0,
-            false => accesses.concurrent.slowdown(self.running(servers)),
-        }
-    }
-
     /// Copies of the pieces of the busiest node between users' memory and something contiguous.
     fn user_copies_us(&self) -> f64 {
         let memory = &self.profile.memory;
@@ -426,15 +414,10 @@ impl<'a> Scene<'a> {
             false => rank_of(shuffled.domains().len()),
         };
         self.windows(shuffled, bytes.min(shuffled.window_bytes()), servers, cost);
-        // While ranks that store wait for each other, the others copy, where they have something to
-        // copy just then.
-        let free_us = cost.of(Part::Storage) * (1.0 - 1.0 / self.slowdown(servers)) / 2.0;
-        let copies_us = self.user_copies_us();
-        cost.add(Part::Exchange, "pieces are copied", copies_us - free_us);
+        cost.add(Part::Exchange, "pieces are copied", self.user_copies_us());
         if shared.packed {
             let us = self.copies_us(self.node_bytes(), all);
-            let free_us = (free_us - copies_us).max(0.0);
-            cost.add(Part::Exchange, "windows are assembled", us - free_us);
+            cost.add(Part::Exchange, "windows are assembled", us);
         }
         let turns = f64::from(shuffled.window_count()) / real(shared.slots.max(1));
         cost.add(Part::Exchange, "ranks wait for windows", turns * self.barrier_us());
