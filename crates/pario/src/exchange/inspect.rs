@@ -73,7 +73,11 @@ impl Lesson {
         for number in [self.call, self.exchange_ns, self.storage_ns, u64::from(self.may_switch)] {
             writer.unsigned(number);
         }
-        for Factors { exchange, storage } in Kind::ALL.map(|kind| self.correction.of(kind)) {
+        // Most files have learned nothing yet.
+        let is_corrected = self.correction != Correction::default();
+        writer.unsigned(u64::from(is_corrected));
+        let kinds = if is_corrected { &Kind::ALL[..] } else { &[] };
+        for Factors { exchange, storage } in kinds.iter().map(|&kind| self.correction.of(kind)) {
             writer.unsigned(exchange.to_bits());
             writer.unsigned(storage.to_bits());
         }
@@ -83,7 +87,8 @@ impl Lesson {
         let (call, exchange_ns) = (reader.unsigned()?, reader.unsigned()?);
         let (storage_ns, may_switch) = (reader.unsigned()?, reader.unsigned()? != 0);
         let mut correction = Correction::default();
-        for kind in Kind::ALL {
+        let kinds = if reader.unsigned()? != 0 { &Kind::ALL[..] } else { &[] };
+        for &kind in kinds {
             let exchange = f64::from_bits(reader.unsigned()?);
             *correction.of_mut(kind) =
                 Factors { exchange, storage: f64::from_bits(reader.unsigned()?) };
@@ -316,8 +321,8 @@ impl Announcement {
         writer.unsigned(u64::from(self.blocking));
         writer.text(&self.error.as_ref().map(Error::to_wire).unwrap_or_default());
         let Summary { reach, len, piece_bytes, sorted, in_order } = &self.summary;
-        let [sorted, in_order] = [*sorted, *in_order].map(u64::from);
-        for number in [reach.start, reach.end, *len, *piece_bytes, sorted, in_order] {
+        let orders = u64::from(*sorted) | u64::from(*in_order) << 1;
+        for number in [reach.start, reach.end, *len, *piece_bytes, orders] {
             writer.unsigned(number);
         }
         let mut access = Writer::default();
@@ -341,7 +346,8 @@ impl Announcement {
         let error = (!error.is_empty()).then(|| Error::from_wire(error));
         let (start, end) = (reader.unsigned()?, reader.unsigned()?);
         let (len, piece_bytes) = (reader.unsigned()?, reader.unsigned()?.max(1));
-        let (sorted, in_order) = (reader.unsigned()? != 0, reader.unsigned()? != 0);
+        let orders = reader.unsigned()?;
+        let (sorted, in_order) = (orders & 1 != 0, orders & 2 != 0);
         let summary = Summary { reach: start..end, len, piece_bytes, sorted, in_order };
         let access = match reader.text()? {
             [] => None,
