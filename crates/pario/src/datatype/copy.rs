@@ -119,6 +119,14 @@ impl Span {
         }
     }
 
+    /// Prefetches the first line of what is at an offset; nothing happens to it.
+    #[inline]
+    fn prefetch(&self, offset: Option<i64>) {
+        if let Some(distance) = offset.and_then(|offset| isize::try_from(offset).ok()) {
+            stream::fetch(self.origin.wrapping_offset(distance), 1);
+        }
+    }
+
     /// Panics if a block of the chunk is not inside the span.
     fn check_all(&self, chunk: Chunk) {
         let last_turn = i128::from(chunk.count.saturating_sub(1)) * i128::from(chunk.stride);
@@ -132,6 +140,9 @@ impl Span {
         );
     }
 }
+
+/// A block of a list is prefetched this number of blocks before it is copied.
+const BLOCKS_AHEAD: usize = 16;
 
 /// Copies that can be made together ([`Copying::step_together`]).
 pub(crate) const GROUP: usize = 4;
@@ -255,8 +266,11 @@ impl<'a> Copying<'a> {
         cursor.chunk().map(|chunk| chunk.offset)
     }
 
-    /// Copies blocks of a list to or from one contiguous stretch, or to equal blocks of another
-    /// list, where both cursors are at such; returns how many bytes it has copied.
+    /// Copies along a list to or from another list or a contiguous stretch, where the cursors are at
+    /// such; returns how many bytes it has copied.
+    ///
+    /// Nothing but the list knows where its next blocks lie. So they are prefetched: loads from
+    /// memory overlap, also where lengths differ and a core cannot foresee the copies.
     ///
     /// # Safety
     /// As [`copy`].
@@ -264,54 +278,32 @@ impl<'a> Copying<'a> {
     /// # Panics
     /// As [`copy`].
     unsafe fn copy_list(&mut self, limit: u64) -> u64 {
-        let stretch = |cursor: &Cursor<'_>| cursor.chunk().filter(|chunk| chunk.count == 1);
-        let (mut blocks, mut bytes) = (0, 0);
-        if let (Some(to_list), Some(from_list)) = (self.to.list(), self.from.list()) {
-            for ((to, len), (from, from_len)) in to_list.zip(from_list) {
-                let ends_here = bytes + len <= self.to.remaining();
-                if len != from_len || !ends_here || bytes >= limit {
-                    break;
-                }
-                let block = |offset| Chunk { offset, len, stride: 0, count: 1 };
-                let (to, from) =
-                    (self.to_span.checked(block(to)), self.from_span.checked(block(from)));
-                // SAFETY: both sides lie inside their spans; the caller answers for the rest.
-                unsafe { copy_block(to, from, narrow(len)) };
-                (blocks, bytes) = (blocks + 1, bytes + len);
-            }
-            if blocks > 0 {
-                self.to.advance_in_list(blocks, bytes);
-                self.from.advance_in_list(blocks, bytes);
-                return bytes;
-            }
+        let (Some(mut to), Some(mut from)) = (self.to.blocks(), self.from.blocks()) else {
+            return 0;
+        };
+        if !to.is_list() && !from.is_list() {
+            return 0;
         }
-        if let (Some(list), Some(stretch)) = (self.to.list(), stretch(&self.from)) {
-            let start = self.from_span.checked(stretch);
-            for (offset, len) in list {
-                if bytes + len > stretch.len || bytes >= limit {
-                    break;
-                }
-                let place = self.to_span.checked(Chunk { offset, len, stride: 0, count: 1 });
-                // SAFETY: both sides lie inside their spans; the caller answers for the rest.
-                unsafe { copy_block(place, start.wrapping_add(narrow(bytes)), narrow(len)) };
-                (blocks, bytes) = (blocks + 1, bytes + len);
+        let (remaining, mut bytes) = (self.to.remaining(), 0);
+        while bytes < limit.min(remaining) {
+            let ((to_offset, to_len), (from_offset, from_len)) = (to.block(), from.block());
+            let len = to_len.min(from_len).min(remaining - bytes);
+            if len == 0 {
+                break;
             }
-            self.to.advance_in_list(blocks, bytes);
-            self.from.advance(bytes);
-        } else if let (Some(stretch), Some(list)) = (stretch(&self.to), self.from.list()) {
-            let start = self.to_span.checked(stretch);
-            for (offset, len) in list {
-                if bytes + len > stretch.len || bytes >= limit {
-                    break;
-                }
-                let place = self.from_span.checked(Chunk { offset, len, stride: 0, count: 1 });
-                // SAFETY: as above.
-                unsafe { copy_block(start.wrapping_add(narrow(bytes)), place, narrow(len)) };
-                (blocks, bytes) = (blocks + 1, bytes + len);
-            }
-            self.from.advance_in_list(blocks, bytes);
-            self.to.advance(bytes);
+            self.to_span.prefetch(to.ahead(BLOCKS_AHEAD));
+            self.from_span.prefetch(from.ahead(BLOCKS_AHEAD));
+            let block = |offset| Chunk { offset, len, stride: 0, count: 1 };
+            let target = self.to_span.checked(block(to_offset));
+            let source = self.from_span.checked(block(from_offset));
+            // SAFETY: both sides lie inside their spans; the caller answers for the rest.
+            unsafe { copy_block(target, source, narrow(len)) };
+            to.pass(len);
+            from.pass(len);
+            bytes += len;
         }
+        self.to.follow(&to, bytes);
+        self.from.follow(&from, bytes);
         bytes
     }
 }

@@ -108,26 +108,48 @@ impl<'a> Cursor<'a> {
         self.remaining
     }
 
-    /// Offsets and lengths of the blocks of the list that the cursor is in, from the next one on;
-    /// `None` if it is inside a block, or in something else.
-    pub(crate) fn list(&self) -> Option<impl Iterator<Item = (i64, u64)> + use<'a>> {
-        let Frame { shape: Shape::List(list), base, index } = *self.frames.last()? else {
-            return None;
+    /// The blocks of the list that the cursor is in, from its place on; elsewhere the one block that
+    /// it is at. `None` in a loop of blocks, and at the end of the range.
+    pub(crate) fn blocks(&self) -> Option<Blocks<'a>> {
+        let chunk = self.chunk().filter(|chunk| chunk.count == 1)?;
+        let single = Blocks {
+            list: None,
+            base: 0,
+            index: 0,
+            passed: self.passed,
+            offset: chunk.offset,
+            len: chunk.len,
         };
-        let base = self.origin + base;
-        let blocks = list.blocks_from(narrow(index));
-        (self.passed == 0).then(|| blocks.map(move |(offset, len)| (base + offset, len)))
+        match self.frames.last() {
+            Some(&Frame { shape: Shape::List(list), base, index }) => {
+                let base = self.origin + base;
+                Some(Blocks { list: Some(list), base, index: narrow(index), ..single })
+            }
+            _ => Some(single),
+        }
     }
 
-    /// Moves forward by this number of blocks of the list that it is in, and by all their bytes.
-    pub(crate) fn advance_in_list(&mut self, blocks: usize, bytes: u64) {
-        let Some(last) = blocks.checked_sub(1) else { return };
-        if let Some(frame) = self.frames.last_mut() {
-            frame.index += wide(last);
-        }
+    /// Moves to where a walk over its blocks has come, by this number of bytes.
+    pub(crate) fn follow(&mut self, blocks: &Blocks<'a>, bytes: u64) {
+        let (Some(list), Some(frame)) = (blocks.list, self.frames.last_mut()) else {
+            return self.advance(bytes);
+        };
         self.remaining -= bytes;
-        if self.remaining > 0 {
-            self.ascend();
+        if self.remaining == 0 {
+            return;
+        }
+        let base = frame.base;
+        match blocks.index < list.len() {
+            true => {
+                frame.index = wide(blocks.index);
+                self.enter(list, base, blocks.index);
+                self.passed = blocks.passed;
+            }
+            false => {
+                frame.index = wide(list.len());
+                self.passed = 0;
+                self.ascend();
+            }
         }
     }
 
@@ -207,6 +229,53 @@ impl<'a> Cursor<'a> {
             self.frames.pop();
         }
         unreachable!("a cursor with bytes remaining has a next body");
+    }
+}
+
+/// A walk over the blocks of a list, or over a single block.
+pub(crate) struct Blocks<'a> {
+    list: Option<&'a List>,
+    base: i64,
+    index: usize,
+    /// Bytes of the current block that are behind, where the rest of it is, and its length: 0 after
+    /// the last block.
+    passed: u64,
+    offset: i64,
+    len: u64,
+}
+
+impl Blocks<'_> {
+    pub(crate) fn is_list(&self) -> bool {
+        self.list.is_some()
+    }
+
+    /// Offset and length of what is left of the current block; no bytes at the end.
+    #[inline]
+    pub(crate) fn block(&self) -> (i64, u64) {
+        (self.offset, self.len)
+    }
+
+    /// Where the block lies that comes this number of blocks later, if there is one.
+    #[inline]
+    pub(crate) fn ahead(&self, blocks: usize) -> Option<i64> {
+        let place = self.list?.offset(self.index + blocks)?;
+        Some(self.base.wrapping_add(place))
+    }
+
+    /// Moves forward by bytes of the current block.
+    #[inline]
+    pub(crate) fn pass(&mut self, bytes: u64) {
+        self.passed += bytes;
+        self.offset += bytes.cast_signed();
+        self.len -= bytes;
+        if self.len > 0 {
+            return;
+        }
+        self.index += 1;
+        if let Some(list) = self.list.filter(|list| self.index < list.len()) {
+            let (offset, _, len) = list.block(self.index);
+            (self.passed, self.offset, self.len) = (0, self.base + offset, len);
+        }
     }
 }
 

@@ -97,7 +97,7 @@ fn all_parts(whole: Placed<'_>, mut holds: impl FnMut(Placed<'_>) -> bool) -> Op
         Shape::Loop { .. } => None,
         Shape::Sequence(parts) => Some(parts.iter().all(|part| holds_at(&part.node, part.offset))),
         Shape::List(list) => {
-            Some(list.blocks_from(0).all(|(offset, len)| holds_at(&Node::Block(len), offset)))
+            Some(list.blocks().all(|(offset, len)| holds_at(&Node::Block(len), offset)))
         }
     }
 }

@@ -256,7 +256,7 @@ impl Node {
                 }
                 Shape::List(list) => {
                     *budget = budget.checked_sub(list.len()).ok_or_else(too_deep)?;
-                    let blocks = list.blocks_from(0);
+                    let blocks = list.blocks();
                     let block = |(offset, len)| Layout::block(at + offset, len);
                     parts.extend(blocks.map(block).collect::<Result<Vec<_>>>()?);
                     return Ok(());

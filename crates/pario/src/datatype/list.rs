@@ -48,10 +48,15 @@ impl List {
         (offset, position, self.places[index + 1].position - position)
     }
 
-    /// Offsets and lengths of the blocks from one on.
-    pub(super) fn blocks_from(&self, index: usize) -> impl ExactSizeIterator<Item = (i64, u64)> {
+    /// The offset of a block, if there is one of this index.
+    pub(super) fn offset(&self, index: usize) -> Option<i64> {
+        self.places[..self.len()].get(index).map(|place| place.offset)
+    }
+
+    /// Offsets and lengths of all blocks.
+    pub(super) fn blocks(&self) -> impl ExactSizeIterator<Item = (i64, u64)> {
         let block = |pair: &[Place]| (pair[0].offset, pair[1].position - pair[0].position);
-        self.places[index..].windows(2).map(block)
+        self.places.windows(2).map(block)
     }
 
     /// The block that holds a data position.
@@ -105,7 +110,7 @@ mod tests {
     fn searches_agree_with_counting() {
         for blocks in lists() {
             let list = List::new(blocks.iter().copied());
-            assert_eq!(list.blocks_from(0).collect::<Vec<_>>(), blocks);
+            assert_eq!(list.blocks().collect::<Vec<_>>(), blocks);
             let mut start = 0;
             for (index, &(offset, len)) in blocks.iter().enumerate() {
                 assert_eq!(list.block(index), (offset, start, len));

@@ -69,7 +69,7 @@ impl Writer {
                     self.unsigned(SEQUENCE);
                     self.unsigned(wide(list.len()));
                     let mut previous = 0;
-                    for (offset, len) in list.blocks_from(0) {
+                    for (offset, len) in list.blocks() {
                         self.signed(offset.wrapping_sub(previous));
                         self.node(&Node::Block(len));
                         previous = offset;

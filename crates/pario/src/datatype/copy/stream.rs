@@ -175,7 +175,7 @@ pub(super) unsafe fn copy_run(to: *mut u8, from: *const u8, len: usize) {
 
 /// Prefetches bytes; nothing happens to them.
 #[inline]
-fn fetch(from: *const u8, len: usize) {
+pub(super) fn fetch(from: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..len).step_by(LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
