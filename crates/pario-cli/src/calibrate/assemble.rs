@@ -16,6 +16,9 @@ const MIB: f64 = 1_048_576.0;
 /// No memory and no link of today is faster.
 const BYTES_PER_S_MAX: f64 = 1e12;
 
+/// Lengths that a curve needs.
+const LENGTHS_MIN: usize = 3;
+
 /// All measurements.
 pub(super) struct Measured<'a> {
     pub(super) probes: &'a [Probe],
@@ -38,6 +41,9 @@ pub(super) struct Finding {
     /// How far its measurements lie apart, relative to their median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) spread: Option<f64>,
+    /// A length that is not part of a curve, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) left_out: Option<String>,
     /// Why the value is the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) default: Option<String>,
@@ -47,6 +53,14 @@ pub(super) struct Finding {
 struct Found<T> {
     value: T,
     spread: f64,
+    /// A length that is not part of a curve, and why.
+    left_out: Option<String>,
+}
+
+impl<T> Found<T> {
+    fn new(value: T, spread: f64) -> Found<T> {
+        Found { value, spread, left_out: None }
+    }
 }
 
 impl Measured<'_> {
@@ -62,18 +76,28 @@ impl Measured<'_> {
         both.any(|(known, samples)| *known == probe && !samples.is_empty())
     }
 
+    /// A curve through the lengths that were measured well. Others are left out: what is between two
+    /// lengths is interpolated. Of a curve with too few of them, the default stays.
     fn curve(&self, lengths: &[u64], probe: impl Fn(u64) -> Probe) -> Result<Found<Curve>, String> {
-        let (mut times, mut spread) = (Vec::new(), 0f64);
+        let (mut times, mut spread, mut left_out) = (Vec::new(), 0f64, None);
         for &bytes in lengths {
-            let found = self.estimate(probe(bytes));
-            let estimate = found.map_err(|reason| format!("{bytes} bytes: {reason}"))?;
-            times.push((bytes, estimate.seconds * 1e6));
-            spread = spread.max(estimate.spread);
+            match self.estimate(probe(bytes)) {
+                Ok(estimate) => {
+                    times.push((bytes, estimate.seconds * 1e6));
+                    spread = spread.max(estimate.spread);
+                }
+                Err(reason) => left_out = Some(format!("{bytes} bytes: {reason}")),
+            }
+        }
+        // The shortest length is the cost of a call.
+        let is_known = times.len() >= LENGTHS_MIN && times[0].0 == lengths[0];
+        if let Some(reason) = left_out.take_if(|_| !is_known) {
+            return Err(reason);
         }
         let mut value = Curve::from_times_us(monotone(times)?);
         value.bytes_per_s.iter_mut().for_each(|bytes_per_s| *bytes_per_s = rounded(*bytes_per_s));
         value.bytes_per_s.iter().try_for_each(|&bytes_per_s| possible(bytes_per_s))?;
-        Ok(Found { value, spread })
+        Ok(Found { value, spread, left_out })
     }
 
     fn concurrency(
@@ -90,7 +114,7 @@ impl Measured<'_> {
             spread = spread.max(estimate.spread);
         }
         value.bytes_per_s.iter().try_for_each(|&bytes_per_s| possible(bytes_per_s))?;
-        Ok(Found { value, spread })
+        Ok(Found::new(value, spread))
     }
 
     fn link(&self, to: Option<u32>, missing: &str) -> Result<Found<Link>, String> {
@@ -101,7 +125,7 @@ impl Measured<'_> {
         possible(bytes_per_s)?;
         let bytes_per_s = rounded(bytes_per_s);
         let value = Link { latency_us: rounded(short.seconds * 1e6), bytes_per_s };
-        Ok(Found { value, spread: short.spread.max(long.spread) })
+        Ok(Found::new(value, short.spread.max(long.spread)))
     }
 
     /// A barrier of ranks with a core each, for each doubling.
@@ -113,7 +137,7 @@ impl Measured<'_> {
                 let steps = ranks.next_power_of_two().trailing_zeros();
                 let estimate = self.estimate(Probe::Barrier)?;
                 let value = rounded(estimate.seconds * 1e6 / f64::from(steps.max(1)));
-                Ok(Found { value, spread: estimate.spread })
+                Ok(Found::new(value, estimate.spread))
             }
         }
     }
@@ -128,13 +152,13 @@ impl Measured<'_> {
             None => return Err("there are no more ranks than cores".to_owned()),
         };
         let value = estimate.seconds * 1e6 * f64::from(situation.cores) / f64::from(ranks);
-        Ok(Found { value: rounded(value), spread: estimate.spread })
+        Ok(Found::new(rounded(value), estimate.spread))
     }
 
     fn plan_rank(&self, situation: &Situation) -> Result<Found<f64>, String> {
         let estimate = self.estimate(Probe::Plan { pieces: 1 })?;
         let value = rounded(estimate.seconds * 1e6 / f64::from(situation.ranks));
-        Ok(Found { value, spread: estimate.spread })
+        Ok(Found::new(value, estimate.spread))
     }
 
     fn plan_piece(&self) -> Result<Found<f64>, String> {
@@ -144,7 +168,7 @@ impl Measured<'_> {
         // Where ranks share memory, lists are not described to each other: pieces cost nothing.
         let value = ((many.seconds - few.seconds) * 1e6 / pieces).max(0.0);
         match many.seconds > few.seconds / 2.0 {
-            true => Ok(Found { value: rounded(value), spread: many.spread.max(few.spread) }),
+            true => Ok(Found::new(rounded(value), many.spread.max(few.spread))),
             false => Err("impossible: more pieces take less time".to_owned()),
         }
     }
@@ -170,14 +194,15 @@ struct Findings {
 impl Findings {
     /// Takes a value if there is one; otherwise the default stays.
     fn take<T: Shown>(&mut self, key: &str, place: &mut T, found: Result<Found<T>, String>) {
-        let (spread, default) = match found {
-            Ok(Found { value, spread }) => {
+        let (spread, left_out, default) = match found {
+            Ok(Found { value, spread, left_out }) => {
                 *place = value;
-                (Some(spread), None)
+                (Some(spread), left_out, None)
             }
-            Err(reason) => (None, Some(reason)),
+            Err(reason) => (None, None, Some(reason)),
         };
-        self.all.push(Finding { key: key.to_owned(), value: place.shown(), spread, default });
+        let (key, value) = (key.to_owned(), place.shown());
+        self.all.push(Finding { key, value, spread, left_out, default });
     }
 }
 
@@ -232,7 +257,7 @@ fn storage(
     let probe = |pattern, bytes| Probe::Access { direction, pattern, bytes };
     let curve = |pattern, lengths: &[u64]| measured.curve(lengths, |bytes| probe(pattern, bytes));
     let call = measured.estimate(probe(Pattern::Sequential, CACHED_BYTES[0]));
-    let call = call.map(|call| Found { value: rounded(call.seconds * 1e6), spread: call.spread });
+    let call = call.map(|call| Found::new(rounded(call.seconds * 1e6), call.spread));
     findings.take(&format!("{name}.call_us"), &mut accesses.call_us, call);
     let default = accesses.contiguous.clone();
     let mut contiguous = default.unwrap_or_else(|| accesses.sequential.clone());
@@ -386,7 +411,7 @@ mod tests {
 
     #[test]
     fn noisy_and_impossible_values_leave_the_default_and_are_named() {
-        let gather = Probe::Copy { scatter: false, random: false, bytes: 512 };
+        let gather = Probe::Copy { scatter: false, random: false, bytes: 4 };
         let message = Probe::Message { to: 1, bytes: 1 << 20 };
         let Calibrated { profile, findings } = calibrated(|probe, samples| {
             if *probe == gather {
@@ -399,10 +424,27 @@ mod tests {
         let default = Profile::built_in("hdd").unwrap();
         assert_eq!(profile.memory.gather, default.memory.gather);
         assert_eq!(profile.messages.node, default.messages.node);
-        assert!(profile.defaults["memory.gather"].contains("512 bytes: noisy"));
+        assert!(profile.defaults["memory.gather"].contains("4 bytes: noisy"));
         assert!(profile.defaults["messages.node"].contains("impossible"));
         let marked = findings.iter().filter(|finding| finding.default.is_some()).count();
         assert_eq!(marked, profile.defaults.len());
+    }
+
+    #[test]
+    fn a_noisy_length_is_left_out_of_its_curve() {
+        let noisy =
+            Probe::Access { direction: Direction::Read, pattern: Pattern::Sequential, bytes: 4096 };
+        let Calibrated { profile, findings } = calibrated(|probe, samples| {
+            if *probe == noisy {
+                *samples = (1..=7).map(|index| f64::from(index) * 1e-6).collect();
+            }
+        });
+        let curve = &profile.storage.read.sequential;
+        assert_eq!(curve.bytes, [4, 512, 65536, 1 << 20]);
+        near(curve.us(4096), 1e0 + 4.096);
+        let finding = findings.iter().find(|one| one.key == "storage.read.sequential").unwrap();
+        assert!(finding.left_out.as_ref().unwrap().contains("4096 bytes: noisy"), "{finding:?}");
+        assert_eq!(finding.default, None);
     }
 
     #[test]

@@ -34,6 +34,8 @@ const MOVED_BYTES: u64 = 4 * MIB;
 /// Bytes that each rank moves where several move bytes at the same time.
 const TOGETHER_BYTES: u64 = 16 * MIB;
 const CALLS_MAX: u64 = 2000;
+/// Memory of windows: a collective uses several in turn, so that a window is in no core's own cache.
+const WINDOWS_BYTES: u64 = 8 * MIB;
 const ENOUGH: Duration = Duration::from_millis(3);
 
 /// Where `O_DIRECT` wants memory and offsets to begin, and where windows begin. Some processors
@@ -66,7 +68,7 @@ pub(super) struct Bed<'a> {
     next_call: u64,
     /// The file without the page cache, where there is such a thing.
     direct: Option<File>,
-    /// As a window.
+    /// As windows.
     buffer: Vec<u8>,
     /// Where the aligned part of the buffer begins.
     aligned: usize,
@@ -84,10 +86,10 @@ impl<'a> Bed<'a> {
         ground: &'a Ground,
         situation: Situation,
     ) -> Result<Bed<'a>, Failure> {
-        let buffer = vec![7; usize::try_from(MIB).unwrap_or(0) + ALIGNMENT];
+        let buffer = vec![7; usize::try_from(WINDOWS_BYTES).unwrap_or(0) + ALIGNMENT];
         let old_bytes = cached_part_bytes(&situation) + DIRECT_PART_BYTES;
         team.first(|| {
-            let chunk = &buffer[ALIGNMENT..];
+            let chunk = &buffer[..usize::try_from(MIB).unwrap_or(0)];
             let written = (0..old_bytes / MIB)
                 .try_for_each(|index| ground.file.write_all_at(chunk, index * MIB))
                 .and_then(|()| ground.file.sync_data());
@@ -193,9 +195,11 @@ impl<'a> Bed<'a> {
         let len = usize::try_from(bytes).unwrap_or(0);
         let memory = match pattern {
             Pattern::Contiguous | Pattern::Scattered => &mut self.program[..],
-            Pattern::Sequential | Pattern::NewFile | Pattern::Direct => {
-                &mut self.buffer[self.aligned..self.aligned + len]
+            Pattern::Sequential | Pattern::NewFile => {
+                let bytes = usize::try_from(WINDOWS_BYTES).unwrap_or(0);
+                &mut self.buffer[self.aligned..self.aligned + bytes]
             }
+            Pattern::Direct => &mut self.buffer[self.aligned..self.aligned + len],
         };
         let parts = u64::try_from(memory.len()).unwrap_or(0) / bytes;
         let first = match pattern {
@@ -226,19 +230,21 @@ impl<'a> Bed<'a> {
         })
     }
 
-    /// Accesses of 1 MiB in this rank's own part of the file.
+    /// Accesses of 1 MiB in this rank's own part of the file, with the memory of a program.
     fn access_own_part(&mut self, direction: Direction) -> io::Result<f64> {
         let parts = cached_part_bytes(&self.situation) / u64::from(self.situation.ranks) / MIB;
         let first = u64::from(self.team.rank()) * parts;
         let visited = self.visited / MIB;
         self.visited += TOGETHER_BYTES;
         let len = usize::try_from(MIB).unwrap_or(0);
-        let buffer = &mut self.buffer[self.aligned..self.aligned + len];
+        let memory_parts = program_bytes(&self.situation) / MIB;
         // All calls count: where a file has one writer at a time, one rank may wait in its first
         // call for all those of another.
         let begin = Instant::now();
-        for index in 0..TOGETHER_BYTES / MIB {
-            let offset = (first + (visited + index) % parts) * MIB;
+        for index in visited..visited + TOGETHER_BYTES / MIB {
+            let offset = (first + index % parts) * MIB;
+            let start = usize::try_from(index % memory_parts * MIB).unwrap_or(0);
+            let buffer = &mut self.program[start..start + len];
             match direction {
                 Direction::Read => self.ground.file.read_exact_at(buffer, offset)?,
                 Direction::Write => self.ground.file.write_all_at(buffer, offset)?,

@@ -89,7 +89,10 @@ impl<'a> Report<'a> {
 fn row(finding: &Finding) -> String {
     let end = match (&finding.default, finding.spread) {
         (Some(reason), _) => format!("default: {reason}"),
-        (None, Some(spread)) => format!("{:.0} %", spread * 100.0),
+        (None, Some(spread)) => {
+            let without = finding.left_out.as_ref().map(|reason| format!(", without {reason}"));
+            format!("{:.0} %{}", spread * 100.0, without.unwrap_or_default())
+        }
         (None, None) => String::new(),
     };
     format!("{:<39}{:<43} {end}\n", finding.key, finding.value)

@@ -119,7 +119,8 @@ pub struct Accesses {
     /// Scattered accesses without the page cache (`O_DIRECT`), where the file system has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct: Option<Curve>,
-    /// All ranks together, each with its own part of one file, in large sequential accesses.
+    /// All ranks together, each with its own part of one file, in large accesses in the order of the
+    /// file, from or to the memory of a program.
     pub concurrent: Concurrency,
 }
 
