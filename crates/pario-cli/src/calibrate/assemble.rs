@@ -279,9 +279,17 @@ fn storage(
     if let Some(place) = &mut accesses.direct {
         findings.take(&format!("{name}.direct"), place, curve(Pattern::Direct, &DIRECT_BYTES));
     }
-    let together = |ranks| Probe::AccessTogether { direction, ranks };
-    let concurrent = measured.concurrency(&situation.groups(), together);
-    findings.take(&format!("{name}.concurrent"), &mut accesses.concurrent, concurrent);
+    let concurrent = |pattern| {
+        let probe = |ranks| Probe::AccessTogether { direction, pattern, ranks };
+        measured.concurrency(&situation.groups(), probe)
+    };
+    let place = &mut accesses.concurrent;
+    findings.take(&format!("{name}.concurrent"), place, concurrent(Pattern::Sequential));
+    let default = accesses.concurrent_contiguous.clone();
+    let mut of_programs = default.unwrap_or_else(|| accesses.concurrent.clone());
+    let key = format!("{name}.concurrent_contiguous");
+    findings.take(&key, &mut of_programs, concurrent(Pattern::Contiguous));
+    accesses.concurrent_contiguous = Some(of_programs);
 }
 
 /// Messages, synchronisation and planning.
@@ -400,7 +408,7 @@ mod tests {
         profile.check().unwrap();
         near(profile.storage.read.sequential.us(65536), 66.536);
         near(profile.memory.gather.us(512), 1.512);
-        near(profile.storage.write.concurrent.slowdown(4), 4.0);
+        near(profile.storage.write.concurrent.wait_us(1e6, 4), 3e6 / 1.048_576e3);
         near(profile.messages.node.latency_us, 1.008);
         near(profile.barrier_us(4), 8.0);
         near(profile.planning.rank_us, 3.0);

@@ -34,6 +34,8 @@ const MOVED_BYTES: u64 = 4 * MIB;
 /// Bytes that each rank moves where several move bytes at the same time.
 const TOGETHER_BYTES: u64 = 16 * MIB;
 const CALLS_MAX: u64 = 2000;
+/// How far after a page scattered accesses begin.
+const UNALIGNED_BYTES: u64 = 1400;
 /// Memory of windows: a collective uses several in turn, so that a window is in no core's own cache.
 const WINDOWS_BYTES: u64 = 8 * MIB;
 const ENOUGH: Duration = Duration::from_millis(3);
@@ -127,8 +129,8 @@ impl<'a> Bed<'a> {
             Probe::Access { direction, pattern, bytes } => {
                 self.alone(|bed| bed.access(direction, pattern, bytes))
             }
-            Probe::AccessTogether { direction, ranks } => {
-                self.together(ranks, |bed| bed.access_own_part(direction))
+            Probe::AccessTogether { direction, pattern, ranks } => {
+                self.together(ranks, |bed| bed.access_own_part(direction, pattern))
             }
             Probe::Copy { scatter, random, bytes } => {
                 self.alone(|bed| Ok(Some(bed.copy(scatter, random, bytes))))
@@ -180,6 +182,8 @@ impl<'a> Bed<'a> {
         let cached_bytes = cached_part_bytes(&self.situation);
         let old_bytes = cached_bytes + DIRECT_PART_BYTES;
         let slot = bytes.max(4096);
+        // Pieces of programs seldom begin at a page.
+        let shift = if pattern == Pattern::Scattered { UNALIGNED_BYTES } else { 0 };
         let (file, start, part_bytes, step) = match (pattern, &self.direct) {
             (Pattern::Sequential | Pattern::Contiguous, _) => {
                 (&self.ground.file, 0, cached_bytes, bytes)
@@ -190,7 +194,7 @@ impl<'a> Bed<'a> {
             (Pattern::Direct, None) => return Ok(None),
         };
         let in_order = !matches!(pattern, Pattern::Scattered | Pattern::Direct);
-        let places = part_bytes / step;
+        let places = (part_bytes - shift) / step;
         let calls = (MOVED_BYTES / bytes).min(CALLS_MAX);
         let len = usize::try_from(bytes).unwrap_or(0);
         let memory = match pattern {
@@ -216,7 +220,7 @@ impl<'a> Bed<'a> {
             let buffer = &mut memory[start_in_memory..start_in_memory + len];
             // A prime of this size visits every place once, far from the last one.
             let index = if in_order { index } else { index.wrapping_mul(7919) };
-            let offset = start + index % places * step;
+            let offset = start + shift + index % places * step;
             match direction {
                 Direction::Read => file.read_exact_at(buffer, offset),
                 Direction::Write => file.write_all_at(buffer, offset),
@@ -230,21 +234,25 @@ impl<'a> Bed<'a> {
         })
     }
 
-    /// Accesses of 1 MiB in this rank's own part of the file, with the memory of a program.
-    fn access_own_part(&mut self, direction: Direction) -> io::Result<f64> {
+    /// Accesses of 1 MiB in this rank's own part of the file.
+    fn access_own_part(&mut self, direction: Direction, pattern: Pattern) -> io::Result<f64> {
         let parts = cached_part_bytes(&self.situation) / u64::from(self.situation.ranks) / MIB;
         let first = u64::from(self.team.rank()) * parts;
         let visited = self.visited / MIB;
         self.visited += TOGETHER_BYTES;
         let len = usize::try_from(MIB).unwrap_or(0);
-        let memory_parts = program_bytes(&self.situation) / MIB;
+        let memory = match pattern {
+            Pattern::Contiguous => &mut self.program[..],
+            _ => &mut self.buffer[self.aligned..],
+        };
+        let memory_parts = u64::try_from(memory.len()).unwrap_or(0) / MIB;
         // All calls count: where a file has one writer at a time, one rank may wait in its first
         // call for all those of another.
         let begin = Instant::now();
         for index in visited..visited + TOGETHER_BYTES / MIB {
             let offset = (first + index % parts) * MIB;
             let start = usize::try_from(index % memory_parts * MIB).unwrap_or(0);
-            let buffer = &mut self.program[start..start + len];
+            let buffer = &mut memory[start..start + len];
             match direction {
                 Direction::Read => self.ground.file.read_exact_at(buffer, offset)?,
                 Direction::Write => self.ground.file.write_all_at(buffer, offset)?,

@@ -43,8 +43,8 @@ impl Situation {
 pub(super) enum Probe {
     /// One access by the first rank.
     Access { direction: Direction, pattern: Pattern, bytes: u64 },
-    /// An access of 1 MiB by each of these ranks.
-    AccessTogether { direction: Direction, ranks: u32 },
+    /// An access of 1 MiB by each of these ranks, with the memory of a window or of a program.
+    AccessTogether { direction: Direction, pattern: Pattern, ranks: u32 },
     /// One piece copied by the first rank.
     Copy { scatter: bool, random: bool, bytes: u64 },
     /// 1 MiB copied by each of these ranks.
@@ -73,8 +73,10 @@ impl Probe {
             if direction == Direction::Write {
                 all.extend(accesses(Pattern::NewFile, &CACHED_BYTES));
             }
-            let groups = situation.groups().into_iter();
-            all.extend(groups.map(|ranks| Probe::AccessTogether { direction, ranks }));
+            for pattern in [Pattern::Sequential, Pattern::Contiguous] {
+                let groups = situation.groups().into_iter();
+                all.extend(groups.map(|ranks| Probe::AccessTogether { direction, pattern, ranks }));
+            }
         }
         for scatter in [false, true] {
             for random in [false, true] {
@@ -99,8 +101,8 @@ impl fmt::Display for Probe {
             Probe::Access { direction, pattern, bytes } => {
                 write!(formatter, "{} {bytes} bytes, {}", verb(*direction), adverb(*pattern))
             }
-            Probe::AccessTogether { direction, ranks } => {
-                write!(formatter, "{} by {ranks} ranks", verb(*direction))
+            Probe::AccessTogether { direction, pattern, ranks } => {
+                write!(formatter, "{} by {ranks} ranks, {}", verb(*direction), adverb(*pattern))
             }
             Probe::Copy { bytes, .. } => write!(formatter, "copy pieces of {bytes} bytes"),
             Probe::CopyTogether { ranks } => write!(formatter, "copy by {ranks} ranks"),

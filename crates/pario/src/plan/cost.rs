@@ -277,16 +277,10 @@ impl<'a> Scene<'a> {
             true => calls.servers.max(1),
             false => self.running(calls.servers),
         };
-        let of_all = at_once.saturating_mul(self.nodes);
-        // A call that computes holds the lock of its file, where that is what the ranks of a node
-        // wait for; one that waits, or is on another node, shares nothing but the bandwidth.
-        let (ranks, slowdown) = match waits || self.nodes > 1 {
-            true => (of_all, 1.0),
-            false => (1, accesses.concurrent.slowdown(of_all)),
-        };
+        let ranks = at_once.saturating_mul(self.nodes);
         let access = Access { bytes: calls.bytes, pattern: calls.pattern, ranks };
-        let each_us = self.profile.access_us(calls.direction.into(), access) * slowdown;
-        let call_us = each_us.min(accesses.call_us * slowdown);
+        let each_us = self.profile.access_us(calls.direction.into(), access);
+        let call_us = each_us.min(accesses.call_us);
         let at_most = if calls.batched { calls_at_once(accesses.call_us) } else { 1 };
         let overlap = f64::from(at_most).min(calls.count);
         let turns = calls.count / f64::from(at_once);
@@ -317,8 +311,9 @@ impl<'a> Scene<'a> {
     fn copied_us(&self, curve: &Curve, bytes: f64, of: u32) -> f64 {
         let running = self.running(of);
         let piece_bytes = self.total.piece_bytes.max(1);
-        let slowdown = self.profile.memory.concurrent.slowdown(running);
-        bytes / real(piece_bytes) / f64::from(running) * curve.us(piece_bytes) * slowdown
+        let own = bytes / f64::from(running);
+        let wait_us = self.profile.memory.concurrent.wait_us(own, running);
+        own / real(piece_bytes) * curve.us(piece_bytes) + wait_us
     }
 
     fn node_bytes(&self) -> f64 {

@@ -59,6 +59,9 @@ fn accesses(key: &str, accesses: &Accesses) -> Result<(), Wrong> {
     ] {
         table.as_ref().map_or(Ok(()), |table| curve(&format!("{key}.{name}"), table))?;
     }
+    if let Some(table) = &accesses.concurrent_contiguous {
+        concurrency(&format!("{key}.concurrent_contiguous"), table)?;
+    }
     concurrency(&format!("{key}.concurrent"), &accesses.concurrent)
 }
 

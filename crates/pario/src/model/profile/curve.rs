@@ -69,15 +69,16 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// How many times longer the bytes of one rank take when this number of ranks move as many at
-    /// the same time. Between two numbers the bandwidth is interpolated; with more ranks than the
-    /// greatest it stays.
-    pub fn slowdown(&self, ranks: u32) -> f64 {
+    /// Microseconds that `bytes` of one rank take longer when this number of ranks move as many at
+    /// the same time. Between two numbers of ranks the bandwidth is interpolated; with more ranks
+    /// than the greatest it stays.
+    pub fn wait_us(&self, bytes: f64, ranks: u32) -> f64 {
         let Some(alone) = self.bytes_per_s.first() else {
-            return 1.0;
+            return 0.0;
         };
-        let together = self.together(ranks.max(1));
-        (f64::from(ranks.max(1)) * alone / together).max(1.0)
+        let ranks = ranks.max(1);
+        let longer = f64::from(ranks) / self.together(ranks) - 1.0 / alone;
+        (bytes * longer * 1e6).max(0.0)
     }
 
     /// The bandwidth of a number of ranks.
@@ -116,9 +117,13 @@ mod tests {
 
     #[test]
     fn ranks_share_what_does_not_grow_with_them() {
+        let waits = |concurrency: &Concurrency, ranks: [u32; 5]| {
+            ranks.map(|ranks| concurrency.wait_us(1e3, ranks).round())
+        };
         let one_writer = Concurrency { ranks: vec![1, 4], bytes_per_s: vec![5e9, 5e9] };
-        assert_eq!([1, 2, 4, 8].map(|ranks| one_writer.slowdown(ranks)), [1.0, 2.0, 4.0, 8.0]);
+        assert_eq!(waits(&one_writer, [0, 1, 6, 11, 16]), [0.0, 0.0, 1.0, 2.0, 3.0]);
         let grows = Concurrency { ranks: vec![1, 4], bytes_per_s: vec![1e9, 4e9] };
-        assert_eq!([0, 1, 2, 4, 8].map(|ranks| grows.slowdown(ranks)), [1.0, 1.0, 1.0, 1.0, 2.0]);
+        assert_eq!(waits(&grows, [1, 2, 4, 8, 12]), [0.0, 0.0, 0.0, 1.0, 2.0]);
+        assert_eq!(waits(&Concurrency::default(), [1, 2, 3, 4, 5]), [0.0; 5]);
     }
 }

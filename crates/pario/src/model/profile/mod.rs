@@ -119,9 +119,11 @@ pub struct Accesses {
     /// Scattered accesses without the page cache (`O_DIRECT`), where the file system has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct: Option<Curve>,
-    /// All ranks together, each with its own part of one file, in large accesses in the order of the
-    /// file, from or to the memory of a program.
+    /// All ranks together, each with its own part of one file, in large accesses as `sequential`.
     pub concurrent: Concurrency,
+    /// The same as `contiguous`. As `concurrent` if it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrent_contiguous: Option<Concurrency>,
 }
 
 /// Costs of copies.
@@ -216,11 +218,18 @@ impl Accesses {
         }
     }
 
+    fn concurrency(&self, pattern: Pattern) -> &Concurrency {
+        let of_programs = self.concurrent_contiguous.as_ref();
+        match pattern {
+            Pattern::Contiguous | Pattern::Scattered => of_programs.unwrap_or(&self.concurrent),
+            Pattern::Sequential | Pattern::NewFile | Pattern::Direct => &self.concurrent,
+        }
+    }
+
     /// Calls cost what they cost; the bytes of all ranks share what the storage can move.
     fn access_us(&self, access: Access) -> f64 {
-        let alone_us = self.curve(access.pattern).us(access.bytes);
-        let bytes_us = (alone_us - self.call_us).max(0.0);
-        alone_us.min(self.call_us) + bytes_us * self.concurrent.slowdown(access.ranks)
+        let Access { bytes, pattern, ranks } = access;
+        self.curve(pattern).us(bytes) + self.concurrency(pattern).wait_us(real(bytes), ranks)
     }
 }
 
@@ -279,6 +288,7 @@ impl Profile {
                 new_file: None,
                 direct: Some(curve(positioned_us)),
                 concurrent: Concurrency { ranks: vec![1], bytes_per_s: vec![bytes_per_s] },
+                concurrent_contiguous: None,
             }
         };
         self.storage = Storage {
@@ -398,7 +408,7 @@ impl Profile {
     fn copy_us(&self, curve: &Curve, bytes: u64, piece_bytes: u64, ranks: u32) -> f64 {
         let piece_bytes = piece_bytes.clamp(1, bytes.max(1));
         let pieces = real(bytes) / real(piece_bytes);
-        pieces * curve.us(piece_bytes) * self.memory.concurrent.slowdown(ranks)
+        pieces * curve.us(piece_bytes) + self.memory.concurrent.wait_us(real(bytes), ranks)
     }
 
     /// Time of a barrier of ranks of one node.
