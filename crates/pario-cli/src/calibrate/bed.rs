@@ -34,7 +34,7 @@ const MOVED_BYTES: u64 = 4 * MIB;
 /// Bytes that each rank moves where several move bytes at the same time.
 const TOGETHER_BYTES: u64 = 16 * MIB;
 const CALLS_MAX: u64 = 2000;
-/// How far after a page scattered accesses begin.
+/// How far after a page of the file accesses of programs begin.
 const UNALIGNED_BYTES: u64 = 1400;
 /// Memory of windows: a collective uses several in turn, so that a window is in no core's own cache.
 const WINDOWS_BYTES: u64 = 8 * MIB;
@@ -46,7 +46,7 @@ const ALIGNMENT: usize = 4096;
 
 /// Bytes of the part that goes through the page cache: more than caches of processors hold.
 fn cached_part_bytes(situation: &Situation) -> u64 {
-    u64::from(situation.ranks.max(64)) * MIB
+    2 * u64::from(situation.ranks.max(32)) * MIB
 }
 
 /// Bytes of a rank that stand for the memory of a program: all ranks together have more than
@@ -182,23 +182,29 @@ impl<'a> Bed<'a> {
         let cached_bytes = cached_part_bytes(&self.situation);
         let old_bytes = cached_bytes + DIRECT_PART_BYTES;
         let slot = bytes.max(4096);
-        // Pieces of programs seldom begin at a page.
-        let shift = if pattern == Pattern::Scattered { UNALIGNED_BYTES } else { 0 };
+        // Other pieces of programs seldom begin at a page. Where both do, or almost, some processors
+        // copy several times slower.
+        let shift = match pattern {
+            Pattern::Contiguous | Pattern::Scattered => UNALIGNED_BYTES,
+            _ => 0,
+        };
         let (file, start, part_bytes, step) = match (pattern, &self.direct) {
             (Pattern::Sequential | Pattern::Contiguous, _) => {
                 (&self.ground.file, 0, cached_bytes, bytes)
             }
-            (Pattern::Scattered, _) => (&self.ground.file, 0, cached_bytes, slot),
+            (Pattern::Scattered | Pattern::Aligned, _) => {
+                (&self.ground.file, 0, cached_bytes, slot)
+            }
             (Pattern::NewFile, _) => (&self.ground.file, old_bytes, NEW_PART_BYTES, bytes),
             (Pattern::Direct, Some(file)) => (file, cached_bytes, DIRECT_PART_BYTES, slot),
             (Pattern::Direct, None) => return Ok(None),
         };
-        let in_order = !matches!(pattern, Pattern::Scattered | Pattern::Direct);
+        let in_order = !matches!(pattern, Pattern::Scattered | Pattern::Aligned | Pattern::Direct);
         let places = (part_bytes - shift) / step;
         let calls = (MOVED_BYTES / bytes).min(CALLS_MAX);
         let len = usize::try_from(bytes).unwrap_or(0);
         let memory = match pattern {
-            Pattern::Contiguous | Pattern::Scattered => &mut self.program[..],
+            Pattern::Contiguous | Pattern::Scattered | Pattern::Aligned => &mut self.program[..],
             Pattern::Sequential | Pattern::NewFile => {
                 let bytes = usize::try_from(WINDOWS_BYTES).unwrap_or(0);
                 &mut self.buffer[self.aligned..self.aligned + bytes]
@@ -236,8 +242,9 @@ impl<'a> Bed<'a> {
 
     /// Accesses of 1 MiB in this rank's own part of the file.
     fn access_own_part(&mut self, direction: Direction, pattern: Pattern) -> io::Result<f64> {
-        let parts = cached_part_bytes(&self.situation) / u64::from(self.situation.ranks) / MIB;
-        let first = u64::from(self.team.rank()) * parts;
+        let shift = if pattern == Pattern::Contiguous { UNALIGNED_BYTES } else { 0 };
+        let parts = cached_part_bytes(&self.situation) / u64::from(self.situation.ranks) / MIB - 1;
+        let first = u64::from(self.team.rank()) * (parts + 1);
         let visited = self.visited / MIB;
         self.visited += TOGETHER_BYTES;
         let len = usize::try_from(MIB).unwrap_or(0);
@@ -250,7 +257,7 @@ impl<'a> Bed<'a> {
         // call for all those of another.
         let begin = Instant::now();
         for index in visited..visited + TOGETHER_BYTES / MIB {
-            let offset = (first + index % parts) * MIB;
+            let offset = (first + index % parts) * MIB + shift;
             let start = usize::try_from(index % memory_parts * MIB).unwrap_or(0);
             let buffer = &mut memory[start..start + len];
             match direction {

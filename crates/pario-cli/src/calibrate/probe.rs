@@ -5,9 +5,9 @@ use std::fmt;
 use pario::model::Direction;
 use pario::model::profile::Pattern;
 
-/// Lengths of accesses through the page cache, without it, and of pieces in memory.
+/// Lengths of accesses through the page cache, of those of whole pages, and of pieces in memory.
 pub(super) const CACHED_BYTES: [u64; 5] = [4, 512, 4096, 65536, 1 << 20];
-pub(super) const DIRECT_BYTES: [u64; 3] = [4096, 65536, 1 << 20];
+pub(super) const PAGES_BYTES: [u64; 3] = [4096, 65536, 1 << 20];
 pub(super) const PIECE_BYTES: [u64; 7] = [4, 16, 64, 512, 4096, 65536, 1 << 20];
 
 /// Lengths of messages, for latency and bandwidth.
@@ -69,7 +69,8 @@ impl Probe {
             all.extend(accesses(Pattern::Sequential, &CACHED_BYTES));
             all.extend(accesses(Pattern::Contiguous, &CACHED_BYTES));
             all.extend(accesses(Pattern::Scattered, &CACHED_BYTES));
-            all.extend(accesses(Pattern::Direct, &DIRECT_BYTES));
+            all.extend(accesses(Pattern::Aligned, &PAGES_BYTES));
+            all.extend(accesses(Pattern::Direct, &PAGES_BYTES));
             if direction == Direction::Write {
                 all.extend(accesses(Pattern::NewFile, &CACHED_BYTES));
             }
@@ -125,6 +126,7 @@ fn adverb(pattern: Pattern) -> &'static str {
         Pattern::Sequential => "sequential",
         Pattern::Contiguous => "contiguous",
         Pattern::Scattered => "scattered",
+        Pattern::Aligned => "aligned",
         Pattern::NewFile => "new",
         Pattern::Direct => "direct",
     }

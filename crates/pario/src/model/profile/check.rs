@@ -54,6 +54,7 @@ fn accesses(key: &str, accesses: &Accesses) -> Result<(), Wrong> {
     curve(&format!("{key}.scattered"), &accesses.scattered)?;
     for (name, table) in [
         ("contiguous", &accesses.contiguous),
+        ("aligned", &accesses.aligned),
         ("new_file", &accesses.new_file),
         ("direct", &accesses.direct),
     ] {

@@ -69,9 +69,18 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// Microseconds that `bytes` of one rank take longer when this number of ranks move as many at
+    /// How many times longer the bytes of one rank take when this number of ranks move as many at
     /// the same time. Between two numbers of ranks the bandwidth is interpolated; with more ranks
     /// than the greatest it stays.
+    pub fn slowdown(&self, ranks: u32) -> f64 {
+        let Some(alone) = self.bytes_per_s.first() else {
+            return 1.0;
+        };
+        (f64::from(ranks.max(1)) * alone / self.together(ranks.max(1))).max(1.0)
+    }
+
+    /// Microseconds that `bytes` of one rank take longer when this number of ranks move as many at
+    /// the same time, however fast it moves them.
     pub fn wait_us(&self, bytes: f64, ranks: u32) -> f64 {
         let Some(alone) = self.bytes_per_s.first() else {
             return 0.0;
@@ -125,5 +134,7 @@ mod tests {
         let grows = Concurrency { ranks: vec![1, 4], bytes_per_s: vec![1e9, 4e9] };
         assert_eq!(waits(&grows, [1, 2, 4, 8, 12]), [0.0, 0.0, 0.0, 1.0, 2.0]);
         assert_eq!(waits(&Concurrency::default(), [1, 2, 3, 4, 5]), [0.0; 5]);
+        assert_eq!([1, 2, 4, 8].map(|ranks| one_writer.slowdown(ranks)), [1.0, 2.0, 4.0, 8.0]);
+        assert_eq!([0, 1, 2, 4, 8].map(|ranks| grows.slowdown(ranks)), [1.0, 1.0, 1.0, 1.0, 2.0]);
     }
 }

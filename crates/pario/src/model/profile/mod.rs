@@ -113,6 +113,9 @@ pub struct Accesses {
     pub contiguous: Option<Curve>,
     /// The same in another order.
     pub scattered: Curve,
+    /// As `scattered`, of whole pages of the file. As `scattered` if it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aligned: Option<Curve>,
     /// Accesses in the order of the file to a new file; only for writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_file: Option<Curve>,
@@ -184,6 +187,8 @@ pub enum Pattern {
     Contiguous,
     /// In another order, with the memory of a program.
     Scattered,
+    /// The same with whole pages of the file.
+    Aligned,
     /// In the order of a file that is new; reads count as sequential.
     NewFile,
     /// Without the page cache; scattered where the file system has no such access.
@@ -213,6 +218,7 @@ impl Accesses {
             Pattern::Sequential => &self.sequential,
             Pattern::Contiguous => self.contiguous.as_ref().unwrap_or(&self.sequential),
             Pattern::Scattered => &self.scattered,
+            Pattern::Aligned => self.aligned.as_ref().unwrap_or(&self.scattered),
             Pattern::NewFile => self.new_file.as_ref().unwrap_or(&self.sequential),
             Pattern::Direct => self.direct.as_ref().unwrap_or(&self.scattered),
         }
@@ -221,15 +227,19 @@ impl Accesses {
     fn concurrency(&self, pattern: Pattern) -> &Concurrency {
         let of_programs = self.concurrent_contiguous.as_ref();
         match pattern {
-            Pattern::Contiguous | Pattern::Scattered => of_programs.unwrap_or(&self.concurrent),
+            Pattern::Contiguous | Pattern::Scattered | Pattern::Aligned => {
+                of_programs.unwrap_or(&self.concurrent)
+            }
             Pattern::Sequential | Pattern::NewFile | Pattern::Direct => &self.concurrent,
         }
     }
 
     /// Calls cost what they cost; the bytes of all ranks share what the storage can move.
     fn access_us(&self, access: Access) -> f64 {
-        let Access { bytes, pattern, ranks } = access;
-        self.curve(pattern).us(bytes) + self.concurrency(pattern).wait_us(real(bytes), ranks)
+        let alone_us = self.curve(access.pattern).us(access.bytes);
+        let bytes_us = (alone_us - self.call_us).max(0.0);
+        let slowdown = self.concurrency(access.pattern).slowdown(access.ranks);
+        alone_us.min(self.call_us) + bytes_us * slowdown
     }
 }
 
@@ -285,6 +295,7 @@ impl Profile {
                 sequential: curve(device.latency_us),
                 contiguous: None,
                 scattered: curve(positioned_us),
+                aligned: None,
                 new_file: None,
                 direct: Some(curve(positioned_us)),
                 concurrent: Concurrency { ranks: vec![1], bytes_per_s: vec![bytes_per_s] },
