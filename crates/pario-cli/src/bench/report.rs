@@ -133,10 +133,9 @@ struct Record<'a> {
     packing_seconds: Option<f64>,
     /// Of that rank.
     rounds: u64,
-    /// Of all ranks, as are all counts. A list of up to 1024 pieces is one storage call, though
-    /// the system may get one for each piece; then `storage_calls_are` is `lists`.
+    /// Of all ranks, as are all counts: accesses that reach the system, of a list one for each run
+    /// of adjacent pieces.
     storage_calls: u64,
-    storage_calls_are: &'a str,
     messages: u64,
     /// Bytes in messages, and bytes that ranks copied to or from shared windows.
     sent_bytes: u64,
@@ -339,7 +338,6 @@ impl<'a> Report<'a> {
                     .then_some(statistics.packing.as_secs_f64()),
                 rounds: statistics.rounds,
                 storage_calls: statistics.storage_reads + statistics.storage_writes,
-                storage_calls_are: storage_calls_are(line.contender, figure),
                 messages: statistics.messages,
                 sent_bytes: statistics.sent_bytes,
                 shared_bytes: statistics.shared_bytes,
@@ -478,14 +476,6 @@ fn served_by(contender: Contender, figure: &Figure) -> &'static str {
     }
 }
 
-/// What the number of storage calls counts.
-fn storage_calls_are(contender: Contender, figure: &Figure) -> &'static str {
-    match served_by(contender, figure) == pario::Strategy::List.name() {
-        true => "lists",
-        false => "accesses",
-    }
-}
-
 /// A contender with the strategies that were really used, where they are others.
 fn name_in_full(line: &Line) -> String {
     let contender = line.contender;
@@ -545,12 +535,5 @@ mod tests {
         assert_eq!(name(asked(auto, 3), list, Strategy::Sieve), "auto: list/sieve");
         assert_eq!(name(asked(auto, 0), Strategy::Direct, Strategy::Direct), "level 0: direct");
         assert_eq!(name(Contender::BlockIo, auto, auto), "Block I/O");
-    }
-
-    #[test]
-    fn lists_are_called_lists() {
-        let (auto, list) = (Strategy::Auto, Strategy::List);
-        let calls = |strategy| storage_calls_are(asked(auto, 3), &figure(strategy).unwrap());
-        assert_eq!((calls(list), calls(Strategy::TwoPhase)), ("lists", "accesses"));
     }
 }

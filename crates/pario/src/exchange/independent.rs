@@ -16,7 +16,7 @@ use crate::number::{narrow, wide};
 use crate::plan::Direction;
 use crate::plan::independent::{Independent, LockRule};
 use crate::statistics::CallStatistics;
-use crate::storage::{LockGuard, LockRange};
+use crate::storage::{LockGuard, LockRange, accesses};
 use crate::virtual_time::settle;
 
 /// Runs in one vectored call.
@@ -210,7 +210,7 @@ impl<'a> Server<'a> {
                         (window.file.start, piece.unwrap_or_default())
                     })
                     .collect();
-                self.statistics.storage_writes += 1;
+                self.statistics.storage_writes += accesses(&pieces);
                 let written = timed(&mut self.statistics.storage, || storage.write_list(&pieces));
                 let moved = written.as_ref().map_or_else(Error::moved, |()| len);
                 self.statistics.storage_written_bytes += moved;
@@ -233,7 +233,7 @@ impl<'a> Server<'a> {
                         (window.file.start, rest.split_off_mut(..len).unwrap_or_default())
                     })
                     .collect();
-                self.statistics.storage_reads += 1;
+                self.statistics.storage_reads += accesses(&pieces);
                 let read = timed(&mut self.statistics.storage, || storage.read_list(&mut pieces));
                 let moved = wide(read.map_err(|error| error.at_offset(offset))?);
                 self.statistics.storage_read_bytes += moved;

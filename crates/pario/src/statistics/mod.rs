@@ -99,11 +99,12 @@ pub struct CallStatistics {
     pub sent_bytes: u64,
     /// Bytes that this rank copied to or from windows in shared memory.
     pub shared_bytes: u64,
-    /// Storage calls of this rank that read.
+    /// Storage accesses of this rank that read. A list counts as often as the system gets an access
+    /// for it: once for each run of adjacent pieces, also where io_uring takes several at a time.
     pub storage_reads: u64,
     /// Bytes that they read.
     pub storage_read_bytes: u64,
-    /// Storage calls of this rank that wrote.
+    /// Storage accesses of this rank that wrote, counted in the same way.
     pub storage_writes: u64,
     /// Bytes that they wrote.
     pub storage_written_bytes: u64,

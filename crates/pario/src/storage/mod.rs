@@ -339,6 +339,12 @@ fn adjacent<T: AsRef<[u8]>>(first: &(u64, T), second: &(u64, T)) -> bool {
     first.0.checked_add(file_len(first.1.as_ref().len())) == Some(second.0)
 }
 
+/// The accesses that reach the system when a list is moved: one for all pieces that are adjacent in
+/// the file. Statistics count these, so that they mean the same for lists and for single calls.
+pub(crate) fn accesses<T: AsRef<[u8]>>(pieces: &[(u64, T)]) -> u64 {
+    file_len(pieces.chunk_by(adjacent).count())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,6 +365,8 @@ mod tests {
         assert!(!adjacent(&(8, data), &(13, data)));
         assert!(!adjacent(&(8, data), &(11, data)));
         assert!(!adjacent(&(u64::MAX, data), &(3, data)), "offsets do not wrap");
+        let pieces = [(8, data), (12, data), (20, data)];
+        assert_eq!((accesses(&pieces), accesses(&pieces[..2]), accesses(&pieces[..0])), (2, 1, 0));
     }
 
     #[test]

@@ -104,15 +104,15 @@ impl World {
         self.clock.message(from, to, bytes, at_s).end_s
     }
 
-    /// An access of storage begins: it is counted, and the rank calls the system.
+    /// An access of storage begins: its regions are counted, and the rank calls the system.
     fn begin(&mut self, rank: u32, access: &Access, at_s: f64) -> f64 {
         match access.direction {
             Direction::Read => {
-                self.counts.reads += 1;
+                self.counts.reads += access.regions;
                 self.counts.read_bytes += access.bytes;
             }
             Direction::Write => {
-                self.counts.writes += 1;
+                self.counts.writes += access.regions;
                 self.counts.written_bytes += access.bytes;
             }
         }
