@@ -386,6 +386,12 @@ impl FileStatistics {
         total.rounds = total.rounds.max(other.rounds);
         let times = total.times_mut().into_iter().zip(other.times());
         times.for_each(|(longest, one)| *longest = (*longest).max(one));
+        total.packing = total.packing.max(other.packing);
+        let phases = total.phases.len().max(other.phases.len());
+        total.phases.resize(phases, Duration::ZERO);
+        for (longest, &one) in total.phases.iter_mut().zip(&other.phases) {
+            *longest = (*longest).max(one);
+        }
     }
 
     fn add_served(&mut self, one: ServedCalls, count: impl Fn(u64, u64) -> u64) {
@@ -415,7 +421,9 @@ impl FileStatistics {
         let total = &self.total;
         [total.rounds, total.aggregators].into_iter().for_each(|number| writer.unsigned(number));
         total.counts().into_iter().for_each(|count| writer.unsigned(count));
-        for time in total.times() {
+        writer.unsigned(wide(total.phases.len()));
+        let times = total.times().into_iter().chain([total.packing]);
+        for time in times.chain(total.phases.iter().copied()) {
             writer.unsigned(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         }
         writer.bytes
@@ -440,8 +448,13 @@ impl FileStatistics {
         for count in total.counts_mut() {
             *count = reader.unsigned()?;
         }
+        let phases = reader.unsigned()?;
         for time in total.times_mut() {
             *time = Duration::from_nanos(reader.unsigned()?);
+        }
+        total.packing = Duration::from_nanos(reader.unsigned()?);
+        for _ in 0..phases {
+            total.phases.push(Duration::from_nanos(reader.unsigned()?));
         }
         reader.finish()?;
         Ok(statistics)
@@ -526,6 +539,22 @@ mod tests {
             storage: Duration::from_millis(ms),
             ..CallStatistics::default()
         }
+    }
+
+    fn phased(ms: &[u64]) -> CallStatistics {
+        let phases = ms.iter().copied().map(Duration::from_millis).collect();
+        let packing = Duration::from_millis(ms[0]);
+        CallStatistics { phases, packing, ..call("write_all", 8, 1) }
+    }
+
+    /// No time of a summary is of one rank while the others are of the slowest.
+    #[test]
+    fn phases_too_are_of_the_slowest_rank() {
+        let mut all = file(&[phased(&[5, 1])]);
+        let other = file(&[phased(&[2, 7, 3])]);
+        all.add_rank(FileStatistics::from_wire(&other.to_wire()).unwrap());
+        let phases: Vec<u128> = all.total.phases.iter().map(Duration::as_millis).collect();
+        assert_eq!((phases, all.total.packing.as_millis()), (vec![5, 7, 3], 5));
     }
 
     fn file(calls: &[CallStatistics]) -> FileStatistics {

@@ -106,7 +106,8 @@ impl fmt::Display for Summary {
         }
         writeln!(formatter, "{}", self.title())?;
         for line in self.statistics.to_string().lines() {
-            let longest = self.of_all_ranks && self.ranks > 1 && line.starts_with("time ");
+            let is_time = line.starts_with("time ") || line.starts_with("phases ");
+            let longest = self.of_all_ranks && self.ranks > 1 && is_time;
             let which = if longest { ", each of the slowest rank" } else { "" };
             writeln!(formatter, "  {line}{which}")?;
         }
