@@ -100,7 +100,8 @@ fn hints(random: &mut Xoshiro256PlusPlus) -> Vec<(String, String)> {
     let mut hints = Vec::new();
     let mut give = |key: &str, value: String| hints.push((key.to_string(), value));
     let mut some = |times: u32| random.random_ratio(1, times);
-    let wanted: Vec<bool> = [1, 2, 2, 2, 3, 3, 3, 3, 2, 3, 2, 6, 2, 1, 2].map(&mut some).to_vec();
+    let wanted: Vec<bool> =
+        [1, 2, 2, 2, 3, 3, 3, 3, 2, 3, 2, 6, 2, 1, 4, 2].map(&mut some).to_vec();
     let size = |random: &mut Xoshiro256PlusPlus| match random.random_range(0..4) {
         0 => 64,
         1 => random.random_range(64..=256),
@@ -127,6 +128,7 @@ fn hints(random: &mut Xoshiro256PlusPlus) -> Vec<(String, String)> {
             11 => give("pario_phases", random.random_range(0..=5).to_string()),
             12 => give("pario_long_piece_bytes", random.random_range(1..=40).to_string()),
             13 => give("pario_shared_windows", switch),
+            14 => give("pario_exact_windows", "true".to_string()),
             _ => give("romio_min_fdomain_size", random.random_range(0..=1000).to_string()),
         }
     }

@@ -49,6 +49,9 @@ pub(crate) use keys::{SERVED_READ, SERVED_WRITE, is_served};
 pub struct Hints {
     /// Memory that an aggregator fills in one round (`cb_buffer_size`).
     pub collective_buffer_bytes: u64,
+    /// Whether windows have exactly that size, as far as memory allows, instead of at most that
+    /// size (`pario_exact_windows`).
+    pub exact_windows: bool,
     /// Number of aggregators (`cb_nodes`); chosen by pario unless set.
     pub aggregators: Option<u32>,
     /// Greatest number of aggregators on one node (`cb_config_list`); chosen by pario unless set,
@@ -97,6 +100,7 @@ impl Default for Hints {
     fn default() -> Hints {
         Hints {
             collective_buffer_bytes: 16 << 20,
+            exact_windows: false,
             aggregators: None,
             aggregators_per_node: None,
             collective_read: Switch::Automatic,

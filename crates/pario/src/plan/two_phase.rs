@@ -5,6 +5,9 @@
 //! in memory: it has the pieces of all ranks, and one storage access moves it. Windows are in
 //! shared memory where that is possible, otherwise in that of the aggregators ([`Placement`]).
 //!
+//! Windows are shorter than a collective buffer where that is faster; with the hint
+//! `pario_exact_windows` they are exactly one, as the papers have it.
+//!
 //! Holes are read first and written back. In a blocking collective no lock is needed, because
 //! a window has one server at a time and no rank writes by itself. While a collective runs in the
 //! background, ranks may do so: then every window is locked. `gather` is the case of one
@@ -175,7 +178,8 @@ fn alignment(planning: &Planning<'_>) -> u64 {
 }
 
 impl Shuffled {
-    /// Windows of about this number of bytes, but of no more than the collective buffer.
+    /// Windows of about this number of bytes, but of no more than the collective buffer; of exactly
+    /// one, if that is asked for.
     fn new(
         planning: &Planning<'_>,
         aggregators: &[u32],
@@ -189,7 +193,10 @@ impl Shuffled {
         let buffer = planning.hints.collective_buffer_bytes;
         let mut shuffled = Shuffled {
             domains,
-            window_bytes: buffer.min(window_bytes).max(1),
+            window_bytes: match planning.hints.exact_windows {
+                true => buffer.max(1),
+                false => buffer.min(window_bytes).max(1),
+            },
             rounds: 0,
             holes: Holes::new(planning),
             careful: planning.others_write() && planning.somebody_rewrites(),
@@ -377,6 +384,10 @@ fn shared_windows(planning: &Planning<'_>, aggregators: usize) -> Option<(u64, S
     if !wanted || file.shared_bytes == 0 || !planning.undisturbed || overlaps {
         return None;
     }
+    let exact = hints.exact_windows.then_some(hints.collective_buffer_bytes);
+    if exact.is_some_and(|bytes| bytes > file.shared_bytes) {
+        return None;
+    }
     let cores = file.cores.first().copied().unwrap_or(1).max(1);
     let least = match planning.direction {
         Direction::Read => READ_SLOTS_MIN,
@@ -384,12 +395,13 @@ fn shared_windows(planning: &Planning<'_>, aggregators: usize) -> Option<(u64, S
     };
     let most = least.max(SLOTS_PER_CORE * u64::from(cores)).min(file.slots_max);
     let share = (file.shared_bytes / most).max(SHARED_WINDOW_BYTES_MIN).min(file.shared_bytes);
-    let bytes = hints.collective_buffer_bytes.min(SHARED_WINDOW_BYTES).min(share).max(1);
+    let fast = hints.collective_buffer_bytes.min(SHARED_WINDOW_BYTES).min(share);
+    let bytes = exact.unwrap_or(fast).max(1);
     // Two collective buffers for each aggregator, as elsewhere at most.
     let promised = hints.collective_buffer_bytes.saturating_mul(2 * wide(aggregators).max(1));
     let slots = most.min(file.shared_bytes.min(promised) / bytes).max(1);
     let packed = is_packed(planning);
-    let part_bytes = match file.in_memory {
+    let part_bytes = match file.in_memory && exact.is_none() {
         true => (bytes / PACKED_PARTS).max(1).next_multiple_of(alignment(planning)).min(bytes),
         false => bytes,
     };
@@ -589,6 +601,43 @@ mod tests {
         assert_eq!(slots(16 << 20, None), (8, 1 << 20));
         assert_eq!(slots(1 << 20, Some(2)), (4, 1 << 20));
         assert_eq!(slots(64 << 10, Some(1)), (2, 64 << 10));
+    }
+
+    /// Windows of one collective buffer each, wherever they are: what the papers call a round.
+    #[test]
+    fn windows_are_exactly_as_large_as_asked() {
+        let hints = |collective_buffer_bytes| Hints {
+            collective_buffer_bytes,
+            exact_windows: true,
+            aggregators: Some(2),
+            ..Hints::default()
+        };
+        for bytes in [64 << 10, 4 << 20, 16 << 20] {
+            let shuffled = shared(Direction::Write, 4, (4, 2, 16 << 20), &hints(bytes));
+            assert_eq!((shuffled.window_bytes(), shuffled.rounds()), (bytes, (1 << 29) / bytes));
+            let windows = shuffled.shared().unwrap();
+            assert!(windows.slots * bytes <= 16 << 20, "{shuffled}");
+            assert_eq!(windows.part_bytes, bytes, "storage gets whole windows");
+        }
+        let beyond = shared(Direction::Write, 4, (4, 2, 16 << 20), &hints(32 << 20));
+        assert_eq!((beyond.shared(), beyond.window_bytes()), (None, 32 << 20));
+        let between_nodes = plan(vec![0, 1], 0..1 << 30, &hints(4 << 20));
+        assert_eq!(between_nodes.window_bytes(), 4 << 20);
+        let file = FileFacts::of_threads(4);
+        let requests = vec![
+            Summary {
+                reach: 0..1 << 30,
+                len: 1 << 28,
+                piece_bytes: 4,
+                sorted: true,
+                in_order: true
+            };
+            4
+        ];
+        let hints = hints(4 << 20);
+        let planning = Planning::of(Direction::Write, &requests, true, &hints, &file);
+        let phased = crate::plan::phased::inspector_executor(&planning);
+        assert_eq!(phased.window_bytes(), 4 << 20);
     }
 
     #[test]
