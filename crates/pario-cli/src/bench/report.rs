@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pario::Platform;
+use pario::hints::Switch;
 use pario::storage::{Driver, OpenMode, Posix};
+use pario::{Platform, Strategy};
 use serde::Serialize;
 
 use super::arguments::{Files, Settings, Transport};
@@ -260,7 +261,10 @@ impl<'a> Report<'a> {
         self.bar.finish_and_clear();
         match self.settings.json {
             true => Ok(()),
-            false => self.print(FOOTER),
+            false => {
+                let notes = footnotes(&self.settings.contenders, &self.settings.hints);
+                self.print(&format!("{FOOTER}{notes}"))
+            }
         }
     }
 
@@ -394,6 +398,34 @@ x: time divided by that of Block I/O in the same rounds; less is better. MB are 
 Every byte of every write and read was compared with its expected value.
 ";
 
+/// Where a strategy with the name of a paper's differs from the paper.
+fn footnotes(contenders: &[Contender], hints: &pario::Hints) -> String {
+    let has = |wanted: Strategy| {
+        let is_it = |contender: &Contender| match contender {
+            Contender::Pario(way) => way.strategy == wanted,
+            _ => false,
+        };
+        contenders.iter().any(is_it)
+    };
+    let mut text = String::new();
+    let moves_all = hints.sieve_read == Switch::Enable && hints.sieve_write == Switch::Enable;
+    if has(Strategy::Sieve) && !moves_all {
+        let bytes = hints.sieve_hole_bytes;
+        text += &format!(
+            "sieve: holes above {bytes} bytes are skipped; papers 003 and 004 move all of them.\n"
+        );
+    }
+    if has(Strategy::InspectorExecutor) && has(Strategy::MultiPhase) && hints.phases.is_none() {
+        text +=
+            "inspector-executor: the plan of multi-phase with all phases; differences are noise.\n";
+    }
+    if has(Strategy::TwoPhase) && !hints.exact_windows {
+        text += "two-phase: windows are at most cb_buffer_size; --hint pario_exact_windows=true for \
+                 exactly that.\n";
+    }
+    text
+}
+
 fn cores() -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     u32::try_from(cores).unwrap_or(u32::MAX)
@@ -501,7 +533,7 @@ fn size(bytes: u64) -> String {
 mod tests {
     use super::*;
     use crate::bench::contender::Way;
-    use pario::Strategy;
+    use pario::Hints;
 
     #[test]
     fn sizes_are_short() {
@@ -521,6 +553,21 @@ mod tests {
     fn asked(strategy: Strategy, level: u8) -> Contender {
         let level = Level::new(level).unwrap();
         Contender::Pario(Way { strategy, phases: None, level })
+    }
+
+    #[test]
+    fn what_differs_from_the_papers_is_said() {
+        let all: Vec<Contender> = Strategy::all().map(|strategy| asked(strategy, 3)).collect();
+        let mut hints = Hints::default();
+        let text = footnotes(&all, &hints);
+        for part in ["sieve: holes above 4096 bytes", "inspector-executor: ", "two-phase: windows"]
+        {
+            assert!(text.contains(part), "{text}");
+        }
+        (hints.sieve_read, hints.sieve_write) = (Switch::Enable, Switch::Enable);
+        (hints.exact_windows, hints.phases) = (true, Some(1));
+        assert_eq!(footnotes(&all, &hints), "");
+        assert_eq!(footnotes(&[asked(Strategy::List, 3)], &Hints::default()), "");
     }
 
     #[test]

@@ -41,6 +41,15 @@ impl Independent {
     pub(crate) fn cut(&self) -> Cut {
         Cut { window_bytes: self.buffer_bytes, hole_bytes: self.hole_bytes }
     }
+
+    /// What windows of sieving hold: papers 003 and 004 move all holes.
+    pub(crate) fn in_words(&self) -> &'static str {
+        match self.hole_bytes {
+            0 => "",
+            bytes if bytes >= self.buffer_bytes => "of pieces and all holes between them",
+            _ => "of pieces and short holes; those above pario_sieve_hole_bytes are skipped",
+        }
+    }
 }
 
 pub(super) fn steps(strategy: Strategy, planning: &Planning<'_>) -> Independent {
@@ -89,7 +98,11 @@ impl fmt::Display for Independent {
             LockRule::WholeRequest => "the whole request",
         };
         writeln!(formatter, "buffer     {} bytes", self.buffer_bytes)?;
-        writeln!(formatter, "holes      up to {} bytes are moved", self.hole_bytes)?;
+        writeln!(
+            formatter,
+            "holes      up to {} bytes are moved, others skipped",
+            self.hole_bytes
+        )?;
         writeln!(formatter, "locks      {lock}")
     }
 }
@@ -106,6 +119,21 @@ mod tests {
             [Summary { reach: 0..100, len: 10, piece_bytes: 1, sorted: true, in_order: true }];
         let planning = Planning::of(Direction::Write, &requests, false, hints, &file);
         lock_rule(Strategy::Sieve, &planning)
+    }
+
+    #[test]
+    fn sieving_that_skips_holes_says_so() {
+        let file = FileFacts::of_threads(2);
+        let requests =
+            [Summary { reach: 0..100, len: 10, piece_bytes: 1, sorted: true, in_order: true }];
+        let words = |strategy, sieve_write| {
+            let hints = Hints { sieve_write, ..Hints::default() };
+            let planning = Planning::of(Direction::Write, &requests, false, &hints, &file);
+            steps(strategy, &planning).in_words()
+        };
+        assert!(words(Strategy::Sieve, Switch::Automatic).ends_with("are skipped"));
+        assert!(words(Strategy::Sieve, Switch::Enable).contains("all holes"));
+        assert_eq!(words(Strategy::List, Switch::Enable), "");
     }
 
     /// A strategy that a hint asks for sieves, whatever the switch says; then all must lock.

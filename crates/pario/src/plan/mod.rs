@@ -265,10 +265,11 @@ impl Plan {
 }
 
 impl Steps {
-    /// Where windows are, how bytes get there and who serves them, in words; nothing without them.
+    /// Where windows are, how bytes get there and who serves them, in words; what windows of sieving
+    /// hold; nothing without windows.
     pub(crate) fn windows(&self) -> &'static str {
         match self {
-            Steps::Independent(_) => "",
+            Steps::Independent(steps) => steps.in_words(),
             Steps::Shuffled(shuffled) => shuffled.in_words(),
         }
     }

@@ -79,7 +79,8 @@ pub struct CallStatistics {
     pub strategy: Strategy,
     /// Why this strategy.
     pub reason: &'static str,
-    /// Where windows were, how bytes got there, and who served them; nothing without windows.
+    /// Where windows were, how bytes got there, and who served them; which holes sieving moved;
+    /// nothing without windows.
     pub windows: &'static str,
     /// Rounds of the plan.
     pub rounds: u64,
