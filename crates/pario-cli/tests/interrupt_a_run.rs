@@ -96,13 +96,32 @@ fn a_killed_benchmark_leaves_no_files_and_its_results_are_named() {
     assert!(text.contains("pario: killed; "), "{text}");
 }
 
+/// What else makes files for a while: a calibration, and ways that `explain` runs.
+#[test]
+fn calibrations_and_explanations_leave_no_files_either() {
+    let explain = "explain dist3d --ranks 4 --run --set edge=256";
+    let calibrate = "calibrate --seconds 25 --output /dev/null";
+    for (words, place) in [(calibrate, "no profile"), (explain, "there are no results yet")] {
+        for (signal, code) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
+            let directory = Directory::new("others");
+            let mut child = start(words, &directory.0);
+            wait_for_files(&directory, &mut child);
+            send(&child, signal);
+            let text = said(&mut child);
+            assert_eq!(child.wait().unwrap().code(), code, "{words}: {text}");
+            assert_eq!(directory.names(), Vec::<String>::new(), "{words}");
+            assert!(text.contains(place), "{words}: {text}");
+        }
+    }
+}
+
 /// The measurement of a study that is killed ends as well, before its time.
 #[test]
 fn a_killed_study_takes_its_measurement_with_it() {
     // Children of the study become children of this process, so that their ends are seen.
     set_child_subreaper(Some(Pid::INIT)).unwrap();
     let directory = Directory::new("study-killed");
-    let mut child = start("study 001-fig4 --mode here", &directory.0);
+    let mut child = start("study 001-fig4 --mode here --json", &directory.0);
     wait_for_files(&directory, &mut child);
     let name = directory.names().remove(0);
     let (_, number) = name.strip_suffix(".tmp").unwrap().rsplit_once('-').unwrap();

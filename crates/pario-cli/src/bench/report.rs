@@ -219,6 +219,12 @@ impl<'a> Report<'a> {
             true => sweep::write(&busy_note()),
             false => report.print(&header(settings, scratch))?,
         }
+        if matches!(settings.transport, Transport::Mpi { .. }) {
+            // Some launchers, when they are ended, show nothing that ranks say after that.
+            sweep::say(
+                "results come on stdout, workload by workload, and stay if the run is ended",
+            );
+        }
         Ok(report)
     }
 
