@@ -42,7 +42,7 @@ Examples:
   pario explain dist3d   every way to serve a call, with its predicted time
   pario explain paper    the model of paper 001: when collective I/O pays
   pario report run.jsonl a page with charts from bench --json or run --stats=run.jsonl
-  pario study --quick    repeat the experiments of the papers
+  pario study --quick    repeat the experiments of the papers, and make a page of them
   pario help bench       all options";
 
 #[derive(Subcommand)]

@@ -174,6 +174,30 @@ fn results_go_to_a_file_as_well() {
     assert_eq!(std::fs::read(&path).unwrap(), output.stdout);
 }
 
+/// What is typed next is what the program has said: from a study to a picture.
+#[test]
+fn a_study_leads_to_a_page_and_to_pictures() {
+    let directory = Directory::new("study-page");
+    let run = |words: &str| {
+        let mut command = program();
+        command.args(words.split_whitespace()).current_dir(&directory.0).output().unwrap()
+    };
+    let said = text(&run("study 002-fig13 --quick --mode count").stderr);
+    assert!(said.contains("the report is in study-002-fig13-quick.html"), "{said}");
+    let page = std::fs::read_to_string(directory.0.join("study-002-fig13-quick.html")).unwrap();
+    assert!(page.contains("pario study 002-fig13 --quick") && page.contains("<svg"));
+    let (_, next) = said.split_once("as pictures: pario ").unwrap();
+    let drawn = run(next.lines().next().unwrap());
+    let said = text(&drawn.stderr);
+    if said.contains("there are no fonts") {
+        return;
+    }
+    assert!(drawn.status.success(), "{said}");
+    let (_, name) = said.trim_end().rsplit_once(' ').unwrap();
+    let picture = std::fs::read(directory.0.join("pictures").join(name)).unwrap();
+    assert!(picture.starts_with(b"\x89PNG"), "{said}");
+}
+
 /// Every workload, both ways, at all levels; every byte is compared.
 #[test]
 fn posix_and_romio_like_move_the_right_bytes() {

@@ -39,11 +39,14 @@ mod tests;
 
 pub(crate) use arguments::Arguments;
 
+use std::path::Path;
+
 use document::Document;
 use input::Records;
 use picture::write;
 
 use crate::failure::Failure;
+use crate::sweep;
 
 /// Runs the subcommand.
 ///
@@ -64,28 +67,53 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(path) = arguments.page() {
         let sources: Vec<String> = arguments.inputs.iter().map(|path| source(path)).collect();
         write(&path, page::html(&arguments.title, &sources, &document).as_bytes())?;
-        eprintln!("pario: the report is in {}", path.display());
+        sweep::say(&format!("the report is in {}; open it in a browser", path.display()));
     }
     if let Some(directory) = &arguments.svg {
-        picture::svg(&document, directory)?;
+        say_pictures(&picture::svg(&document, directory)?, directory);
     }
     if let Some(directory) = &arguments.png {
-        picture::png(&document, directory)?;
+        say_pictures(&picture::png(&document, directory)?, directory);
     }
     if let Some(path) = &arguments.csv {
         write(path, csv::text(&document).as_bytes())?;
+        sweep::say(&format!("the values of all charts are in {}", path.display()));
     }
     if let Some(path) = &arguments.perfetto {
         write(path, perfetto::text(&records.recordings).as_bytes())?;
+        sweep::say(&format!("the trace is in {}; open it at ui.perfetto.dev", path.display()));
     }
     Ok(())
+}
+
+/// Says which pictures there are.
+fn say_pictures(names: &[String], directory: &Path) {
+    let shown = directory.display();
+    match names {
+        [] => sweep::say("there are no charts in what was read, so there are no pictures"),
+        [one] => sweep::say(&format!("{shown} has the picture {one}")),
+        [first, .., last] => {
+            let count = names.len();
+            sweep::say(&format!("{shown} has {count} pictures: {first} to {last}"));
+        }
+    }
+}
+
+/// Writes the page of one file of records.
+///
+/// # Errors
+/// `Run` if it is no record, or the page cannot be written.
+pub(crate) fn page(input: &Path, title: &str, output: &Path) -> Result<(), Failure> {
+    let records = input::read(&[input.to_owned()])?;
+    let page = page::html(title, &[source(input)], &document(&records));
+    write(output, page.as_bytes())
 }
 
 /// The recordings in a file.
 ///
 /// # Errors
 /// `Run` if it cannot be read, or if there is none in it.
-pub(crate) fn recordings(path: &std::path::Path) -> Result<Vec<records::Recording>, Failure> {
+pub(crate) fn recordings(path: &Path) -> Result<Vec<records::Recording>, Failure> {
     let records = input::read(&[path.to_owned()])?;
     match records.recordings.is_empty() {
         false => Ok(records.recordings),
@@ -97,7 +125,7 @@ pub(crate) fn recordings(path: &std::path::Path) -> Result<Vec<records::Recordin
 }
 
 /// The name of an input on the page, without its directories.
-fn source(path: &std::path::Path) -> String {
+fn source(path: &Path) -> String {
     match path.as_os_str() == "-" {
         true => "standard input".to_owned(),
         false => path.file_name().unwrap_or(path.as_os_str()).display().to_string(),

@@ -8,32 +8,35 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::fontdb::Database;
 use resvg::usvg::{Options, Tree};
 
+use super::chart::Chart;
 use super::document::Document;
 use crate::failure::Failure;
 
 /// Pixels of a PNG for each of the page.
 const ZOOM: f32 = 2.0;
 
-/// Writes each chart as NAME.svg.
-pub(super) fn svg(document: &Document, directory: &Path) -> Result<(), Failure> {
+/// Writes each chart as NAME.svg; the names.
+pub(super) fn svg(document: &Document, directory: &Path) -> Result<Vec<String>, Failure> {
     make(directory)?;
-    for chart in document.charts() {
-        write(&directory.join(format!("{}.svg", chart.id)), chart.standalone().as_bytes())?;
-    }
-    Ok(())
+    let write = |chart: &Chart| {
+        let name = format!("{}.svg", chart.id);
+        write(&directory.join(&name), chart.standalone().as_bytes()).map(|()| name)
+    };
+    document.charts().map(write).collect()
 }
 
-/// Writes each chart as NAME.png.
-pub(super) fn png(document: &Document, directory: &Path) -> Result<(), Failure> {
+/// Writes each chart as NAME.png; the names.
+pub(super) fn png(document: &Document, directory: &Path) -> Result<Vec<String>, Failure> {
     let options = options()?;
     make(directory)?;
-    for chart in document.charts() {
-        let path = directory.join(format!("{}.png", chart.id));
+    let write = |chart: &Chart| {
+        let name = format!("{}.png", chart.id);
+        let path = directory.join(&name);
         let pixels = pixels(&chart.standalone(), &options);
         let pixels = pixels.map_err(|error| Failure::during(path.display(), error))?;
-        write(&path, &pixels)?;
-    }
-    Ok(())
+        write(&path, &pixels).map(|()| name)
+    };
+    document.charts().map(write).collect()
 }
 
 /// The fonts of the system, with one that stands for all without serifs.

@@ -69,17 +69,17 @@ fn charts(study: &Study) -> Vec<Chart> {
             y,
             note: String::new(),
         });
-        let axes =
-            |chart: &&mut Chart| chart.x_name == series.x_label && chart.y_name == series.y_label;
+        let (x_name, y_name) = (quantity(&series.x_label), quantity(&series.y_label));
+        let axes = |chart: &&mut Chart| chart.x_name == x_name && chart.y_name == y_name;
         match charts.iter_mut().find(axes) {
             Some(chart) => chart.points.extend(points),
             None => charts.push(Chart {
                 id: format!("study {} {} {}", study.id, study.mode, series.y_label),
-                title: format!("{}: {} by {}", study.id, series.y_label, series.x_label),
-                caption: String::new(),
+                title: study.question.clone(),
+                caption: origin(study),
                 kind: Kind::Lines { x: Scale::Linear, y: Scale::Linear },
-                x_name: series.x_label.clone(),
-                y_name: series.y_label.clone(),
+                x_name,
+                y_name,
                 points: points.collect(),
             }),
         }
@@ -91,6 +91,34 @@ fn charts(study: &Study) -> Vec<Chart> {
         };
     }
     charts
+}
+
+/// What a unit or a letter of the papers means; labels of studies are short.
+fn quantity(label: &str) -> String {
+    match label {
+        "s" | "ms" => format!("time ({label})"),
+        "MB/s" => "bandwidth (MB/s)".to_owned(),
+        "Bx" => "Bx (elements of a block)".to_owned(),
+        "Nx" => "Nx (elements of the vector)".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// Where the values of a chart come from.
+fn origin(study: &Study) -> String {
+    let mode = match study.mode.as_str() {
+        "virtual" => "computed on a virtual clock",
+        "here" => "measured on this machine",
+        "count" => "counted",
+        other => other,
+    };
+    let place = match (shown(&study.paper).as_str(), study.place.as_str()) {
+        ("", _) => String::new(),
+        (paper, "") => format!("paper {paper}, "),
+        (paper, place) => format!("paper {paper}, {place}, "),
+    };
+    let size = if study.size == "quick" { ", with little data" } else { "" };
+    format!("{}: {place}{mode}{size}", study.id)
 }
 
 /// Values over more than a decade and a half are shown by their logarithm.

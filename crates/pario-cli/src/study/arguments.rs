@@ -35,8 +35,9 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Write the JSON objects to this file, too
-    #[arg(long, value_name = "FILE")]
+    /// Write the JSON objects to this file, too; without --json a page with tables and charts is
+    /// made beside it [default: study-WHAT-SIZE.jsonl and .html here; with --json no files]
+    #[arg(long, value_name = "FILE.jsonl")]
     pub(crate) output: Option<PathBuf>,
 
     /// Directory for the files of the mode `here` [default: the system's temporary directory]
@@ -53,6 +54,25 @@ pub(crate) enum Mode {
     Virtual,
     /// Times on this machine
     Here,
+}
+
+impl Arguments {
+    /// Where the JSON objects go besides stdout, if they do.
+    pub(super) fn results(&self) -> Option<PathBuf> {
+        let size = if self.full { "full" } else { "quick" };
+        match &self.output {
+            // Who names a page gets it: the objects are beside it.
+            Some(path) if path.extension().is_some_and(|ending| ending == "html") => {
+                Some(path.with_extension("jsonl"))
+            }
+            Some(path) => Some(path.clone()),
+            None if self.json => None,
+            None => {
+                let what = self.what.as_deref().unwrap_or("all");
+                Some(format!("study-{what}-{size}.jsonl").into())
+            }
+        }
+    }
 }
 
 impl Mode {
@@ -76,5 +96,8 @@ Examples:
   pario study                              list the experiments
   pario study 000-fig6                     one of them, in all its modes
   pario study 002 --mode virtual           those of a paper, on the virtual clock
-  pario study --quick                      everything, in some minutes
+  pario study --quick                      everything, in some minutes; the report is in
+                                           study-all-quick.html
+  pario report study-all-quick.jsonl --png pictures
+                                           its charts as pictures
   pario study all --mode count,virtual --json --output results.jsonl";

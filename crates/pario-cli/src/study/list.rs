@@ -221,7 +221,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
         "Figure 16",
         VIRTUAL,
         paper_002::fig16,
-        "Is it so on Fast Ethernet, and what changes with the network?"
+        "Is the executor's time independent of Bx on Fast Ethernet, and what changes with the network?"
     ),
     experiment!(
         "002-fig17",
@@ -230,7 +230,13 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
         paper_002::fig17,
         "From which Bx on do two-phase and list I/O reach inspector-executor (100 MB, Myrinet)?"
     ),
-    experiment!("002-fig18", "Figure 18", VIRTUAL, paper_002::fig18, "The same with 500 MB?"),
+    experiment!(
+        "002-fig18",
+        "Figure 18",
+        VIRTUAL,
+        paper_002::fig18,
+        "From which Bx on do two-phase and list I/O reach inspector-executor (500 MB, Myrinet)?"
+    ),
     experiment!(
         "002-fig19",
         "Figure 19",
@@ -238,7 +244,13 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
         paper_002::fig19,
         "Who is slower on Fast Ethernet, and who is ahead at large Bx (100 MB)?"
     ),
-    experiment!("002-fig20", "Figure 20", VIRTUAL, paper_002::fig20, "The same with 500 MB?"),
+    experiment!(
+        "002-fig20",
+        "Figure 20",
+        VIRTUAL,
+        paper_002::fig20,
+        "Who is slower on Fast Ethernet, and who is ahead at large Bx (500 MB)?"
+    ),
     experiment!(
         "003-level1",
         "Figure 2",

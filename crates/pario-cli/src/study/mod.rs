@@ -83,6 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut report = Report::new(arguments, chosen.len())?;
     for (experiment, mode) in chosen {
         let run = Run { mode, full: arguments.full, directory: arguments.dir.clone() };
+        report.begin(experiment, &run);
         let findings = (experiment.run)(&run).map_err(|failure| {
             sweep::say(&report.results_are());
             failure.in_part(&format!("{} ({})", experiment.id, mode.name()))

@@ -1,6 +1,6 @@
 //! What `pario study` prints: a table for people, a line of JSON for programs.
 //!
-//! Results are written as they come, each line as a whole. Ctrl-C ends the run with a word about
+//! Results are written as they come, each line as a whole; at the end there is a page. Ctrl-C ends the run with a word about
 //! where those are that were done; files of a measurement that runs meanwhile are removed by the
 //! process that made them.
 
@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -20,7 +22,7 @@ use super::here;
 use super::list::{EXPERIMENTS, Experiment};
 use super::outcome::{Findings, Row, Series, Verdict};
 use crate::failure::Failure;
-use crate::sweep;
+use crate::{report, sweep};
 
 /// A result as programs get it.
 #[derive(Serialize)]
@@ -67,25 +69,33 @@ impl Place {
 /// Prints results as they come.
 pub(super) struct Report {
     json: bool,
+    /// What was typed, for the title of the page.
+    title: String,
     output: Option<(PathBuf, File)>,
     /// Where results are, for the word at the end.
     place: Place,
     verdicts: [usize; 4],
+    /// Drawn on stderr, and only if that is a terminal.
+    bar: ProgressBar,
 }
 
 impl Report {
     /// Arranges for Ctrl-C; `count` experiments are to come.
     pub(super) fn new(arguments: &Arguments, count: usize) -> Result<Report, Failure> {
-        let output = match &arguments.output {
-            Some(path) => {
-                let made = File::create(path);
-                let file = made.map_err(|error| Failure::during(path.display(), error))?;
-                Some((path.clone(), file))
-            }
+        let output = match arguments.results() {
+            Some(path) => match File::create(&path) {
+                Ok(file) => Some((path, file)),
+                // Nobody has asked for this one.
+                Err(error) if arguments.output.is_none() => {
+                    sweep::say(&format!("there will be no report: {}: {error}", path.display()));
+                    None
+                }
+                Err(error) => return Err(Failure::during(path.display(), error)),
+            },
             None => None,
         };
         let done = Arc::new(AtomicUsize::new(0));
-        let place = Place { done, count, output: arguments.output.clone() };
+        let place = Place { done, count, output: output.as_ref().map(|(path, _)| path.clone()) };
         let handed = place.clone();
         let handled = ctrlc::set_handler(move || {
             here::interrupt();
@@ -93,7 +103,19 @@ impl Report {
             process::exit(130);
         });
         handled.map_err(|error| Failure::during("arranging for Ctrl-C", error))?;
-        Ok(Report { json: arguments.json, output, place, verdicts: [0; 4] })
+        let what = arguments.what.as_deref().unwrap_or("all");
+        let size = if arguments.full { "full" } else { "quick" };
+        let title = format!("pario study {what} --{size}");
+        let bar = ProgressBar::new(u64::try_from(count).unwrap_or(u64::MAX));
+        let style = ProgressStyle::with_template("{elapsed_precise} {wide_bar} {pos}/{len} {msg}");
+        bar.set_style(style.map_err(|error| Failure::during("progress bar", error))?);
+        bar.enable_steady_tick(Duration::from_secs(1));
+        Ok(Report { json: arguments.json, title, output, place, verdicts: [0; 4], bar })
+    }
+
+    /// Says what is run now.
+    pub(super) fn begin(&self, experiment: &Experiment, run: &Run) {
+        self.bar.set_message(format!("{} ({})", experiment.id, run.mode.name()));
     }
 
     /// Where the results so far are.
@@ -122,21 +144,33 @@ impl Report {
             };
             self.verdicts[index] += 1;
         }
-        match self.json {
-            true => print(&line)?,
-            false => print(&table(experiment, run, &findings))?,
-        }
+        let text = if self.json { line } else { table(experiment, run, &findings) };
+        self.bar.suspend(|| print(&text))?;
+        self.bar.inc(1);
         self.place.done.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Counts verdicts.
+    /// Counts verdicts, makes the page, and says what can be done with it.
     pub(super) fn finish(&self) -> Result<(), Failure> {
+        self.bar.finish_and_clear();
         let [same, order, not, cannot] = self.verdicts;
         let text = format!(
-            "{same} the same, {order} the same order, {not} not the same, {cannot} not run\n"
+            "{same} the same, {order} the same order, {not} not the same, {cannot} not run\n\
+             docs/studies.md says why what is not the same is not.\n"
         );
-        if self.json { Ok(()) } else { print(&text) }
+        if self.json {
+            return Ok(());
+        }
+        print(&text)?;
+        if let Some((path, _)) = &self.output {
+            let page = path.with_extension("html");
+            report::page(path, &self.title, &page)?;
+            sweep::say(&format!("the report is in {}; open it in a browser", page.display()));
+            let command = format!("pario report {} --png pictures", path.display());
+            sweep::say(&format!("its charts as pictures: {command}"));
+        }
+        Ok(())
     }
 }
 

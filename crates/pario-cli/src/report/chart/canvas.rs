@@ -56,9 +56,39 @@ const KNOWN: [(&str, &str); 7] = [
 
 const GREY: &str = "var(--c8)";
 
-/// The colour of a line or of dots: any but grey, which is that of the reference.
-pub(super) fn line_color(series: &str, index: usize) -> String {
-    if series == "Block I/O" { GREY.to_owned() } else { numbered(index) }
+/// Techniques that have the same colour in every chart with lines.
+const TECHNIQUES: [(&str, &str); 12] = [
+    ("Block I/O", GREY),
+    ("auto", "var(--c0)"),
+    ("two-phase", "var(--c1)"),
+    ("two-phase of pario", "var(--c1)"),
+    ("list", "var(--c2)"),
+    ("inspector-executor", "var(--c3)"),
+    ("romio-like", "var(--c4)"),
+    ("multi-phase", "var(--c5)"),
+    ("sieve", "var(--c6)"),
+    ("direct", "var(--c7)"),
+    ("posix", "var(--c7)"),
+    ("gather", "var(--c9)"),
+];
+
+/// The colours of lines or of dots. Grey is that of the reference alone; what has no colour of its
+/// own gets the first that is free.
+pub(super) fn line_colors(series: &[&str]) -> Vec<String> {
+    let known = |series: &str| TECHNIQUES.iter().find(|(name, _)| *name == series);
+    let mut used: Vec<String> =
+        series.iter().filter_map(|one| Some(known(one)?.1.to_owned())).collect();
+    let mut color = |series: &&str| {
+        if let Some((_, color)) = known(series) {
+            return (*color).to_owned();
+        }
+        let is_free = |color: &String| !used.contains(color);
+        let color = (0..COLORS - 1).map(numbered).find(is_free);
+        let color = color.unwrap_or_else(|| numbered(used.len()));
+        used.push(color.clone());
+        color
+    };
+    series.iter().map(&mut color).collect()
 }
 
 /// The colour of a part of bars.
@@ -242,22 +272,51 @@ pub(super) fn shortened(text: &str, width: f64) -> String {
     kept + "…"
 }
 
-/// A chart as a file: styles, a title, a white ground, and no variables.
-pub(super) fn standalone(title: &str, svg: &str) -> String {
-    const TITLE: f64 = 34.0;
+/// A text in lines of at most this number of characters.
+fn wrapped(text: &str, characters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= characters => {
+                *line += " ";
+                *line += word;
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Title and caption, and how high they are.
+fn heading(title: &str, caption: &str) -> (String, f64) {
+    const BOLD: &str = "font-size:15px;font-weight:600";
+    const SOFT: &str = "font-size:12px;fill:var(--soft)";
+    let (mut text, mut y) = (String::new(), 2.0);
+    let titles = wrapped(title, 62).into_iter().map(|line| (line, BOLD, 20.0));
+    let captions = wrapped(caption, 86).into_iter().map(|line| (line, SOFT, 16.0));
+    for (line, style, height) in titles.chain(captions) {
+        y += height;
+        let line = escape(&line);
+        let _ = writeln!(text, "<text x=\"10\" y=\"{y}\" style=\"{style}\">{line}</text>");
+    }
+    (text, y + 12.0)
+}
+
+/// A chart as a file: styles, a title, a caption, a white ground, and no variables.
+pub(super) fn standalone((title, caption): (&str, &str), svg: &str) -> String {
+    let (heading, top) = heading(title, caption);
     let (head, body) = svg.split_once('\n').unwrap_or((svg, ""));
     let height = head.split("viewBox=\"0 0 ").nth(1).and_then(|rest| {
         let (_, height) = rest.split_once(' ')?;
         height.split('"').next()?.parse::<f64>().ok()
     });
-    let (height, title) = (height.unwrap_or(400.0) + TITLE, escape(title));
+    let height = height.unwrap_or(400.0) + top;
     let body = body.trim_end().trim_end_matches("</svg>");
     let mut text = format!(
         "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" \
          height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">\n<style>{CHART_STYLE}</style>\n\
          <rect width=\"{WIDTH}\" height=\"{height}\" style=\"fill:var(--back)\"/>\n\
-         <text x=\"10\" y=\"22\" style=\"font-size:15px;font-weight:600\">{title}</text>\n\
-         <g transform=\"translate(0 {TITLE})\">\n{body}</g>\n</svg>\n"
+         {heading}<g transform=\"translate(0 {top})\">\n{body}</g>\n</svg>\n"
     );
     for (name, value) in LIGHT {
         text = text.replace(&format!("var({name})"), value);
@@ -287,8 +346,20 @@ mod tests {
         let mut canvas = Canvas::new();
         canvas.height = 50.0;
         canvas.legend(&[("a", color("a", 0)), ("b", color("b", 9))], 10.0);
-        let text = standalone("A <title>", &canvas.finish("x"));
+        let title = "A <title> of more words than a line of the picture has room for, as questions";
+        let text = standalone((title, "A caption."), &canvas.finish("x"));
         assert!(!text.contains("var(") && text.contains("A &lt;title&gt;"), "{text}");
+        assert!(text.contains(">for, as questions</text>") && text.contains(">A caption.</text>"));
         assert_eq!(text.matches("</svg>").count(), 1);
+    }
+
+    #[test]
+    fn a_technique_has_one_colour_and_no_two_series_share_one() {
+        let few = line_colors(&["list", "Block I/O"]);
+        let many = line_colors(&["P 8", "P 16", "auto", "list", "Block I/O", "other"]);
+        assert_eq!((&few[0], &few[1]), (&many[3], &many[4]));
+        for (index, one) in many.iter().enumerate() {
+            assert!(!many[..index].contains(one), "{many:?}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Values over a number: a line for each series, or dots.
 
 use super::axis::Axis;
-use super::canvas::{Anchor, Canvas, LINE, WIDTH, line_color};
+use super::canvas::{Anchor, Canvas, LINE, WIDTH, line_colors};
 use super::{Chart, Point, Scale, number};
 
 const LEFT: f64 = 70.0;
@@ -21,8 +21,8 @@ pub(super) fn draw(chart: &Chart, (x, y): (Scale, Scale), manner: Manner) -> Str
     let mut canvas = Canvas::new();
     canvas.height = 8.0;
     let series = chart.series();
-    let items = series.iter().enumerate().map(|(index, name)| (*name, line_color(name, index)));
-    let items: Vec<(&str, String)> = items.collect();
+    let colors = line_colors(&series);
+    let items: Vec<(&str, String)> = series.into_iter().zip(colors).collect();
     if items.len() > 1 {
         canvas.legend(&items, LEFT);
     }

@@ -89,9 +89,9 @@ impl Chart {
         }
     }
 
-    /// The chart as a file of its own, with its title, on white.
+    /// The chart as a file of its own, with its title and caption, on white.
     pub(crate) fn standalone(&self) -> String {
-        canvas::standalone(&self.title, &self.svg())
+        canvas::standalone((&self.title, &self.caption), &self.svg())
     }
 
     /// The series in the order of their first points.
