@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pario::comm::collective::{all_gather, barrier};
-use pario::comm::{Condition, Region, Tag, Task, block_on};
+use pario::comm::{Condition, Group, Region, Tag, Task, Watchdog, block_on};
 use pario::{Communicator, Error, ErrorClass, Result};
 
 use crate::binding::Mpi;
@@ -53,11 +53,8 @@ pub struct MpiCommunicator {
     comm: usize,
     /// Whether the MPI communicator is this value's own, to be freed with it.
     owned: bool,
-    rank: u32,
-    size: u32,
-    nodes: Vec<u32>,
-    /// Cores of each node.
-    cores: Vec<u32>,
+    group: Group,
+    watchdog: Watchdog,
     /// On how many nodes a test pretends to be.
     pretended_nodes: Option<u32>,
     counter: Option<Counter>,
@@ -186,11 +183,14 @@ impl MpiCommunicator {
             mpi,
             comm,
             owned: false,
-            rank: number(rank),
-            size: number(size),
-            // Until it is known, each is on a node of its own.
-            nodes: (0..number(size)).collect(),
-            cores: vec![1],
+            group: Group {
+                rank: number(rank),
+                // Until it is known, each is on a node of its own.
+                nodes: (0..number(size)).collect(),
+                cores: vec![1],
+                transport: mpi.family.name(),
+            },
+            watchdog: Watchdog::default(),
             pretended_nodes: None,
             counter: None,
             traffic: None,
@@ -222,29 +222,30 @@ impl MpiCommunicator {
         duplicate.messages.piece_bytes = piece_bytes.clamp(1, PIECE_BYTES);
         duplicate.pretended_nodes = pretended_nodes;
         duplicate.by_mpi = Some(ByMpi::new());
-        let pretended = pretended_nodes
-            .map(|nodes| u64::from(self.rank / self.size.div_ceil(nodes.clamp(1, self.size))));
-        let node = node::meet(mpi, (self.rank, self.size), pretended, &duplicate)?;
-        let own = node.numbers[self.rank as usize];
+        let pretended = pretended_nodes.map(|nodes| {
+            u64::from(self.rank() / self.size().div_ceil(nodes.clamp(1, self.size())))
+        });
+        let node = node::meet(mpi, (self.rank(), self.size()), pretended, &duplicate)?;
+        let own = node.numbers[self.rank() as usize];
         let (neighbours, cores) =
             (node.numbers.iter().filter(|&&one| one == own).count(), node.cores[own as usize]);
         wait::note_neighbours(neighbours, cores);
-        duplicate.cores = node.cores;
+        duplicate.group.cores = node.cores;
         if node.is_split {
             // The same on all ranks, and before any message that it concerns.
             duplicate.messages.piece_bytes = piece_bytes.clamp(1, EAGER_BYTES);
         }
         let ranks = counter::Ranks {
             asked: duplicate.asked(),
-            size: self.size,
+            size: self.size(),
             failure: &duplicate.failure,
             is_served: node.first_goes_on,
         };
         duplicate.counter = Some(Counter::new(&ranks, node.lines)?);
         duplicate.traffic = node.traffic;
-        duplicate.nodes = node.numbers;
-        let by_mpi = |rank| rank != self.rank && !duplicate.goes_by_node(rank);
-        duplicate.by_mpi = (0..self.size).any(by_mpi).then(ByMpi::new);
+        duplicate.group.nodes = node.numbers;
+        let by_mpi = |rank| rank != self.rank() && !duplicate.goes_by_node(rank);
+        duplicate.by_mpi = (0..self.size()).any(by_mpi).then(ByMpi::new);
         Ok(duplicate)
     }
 
@@ -254,7 +255,7 @@ impl MpiCommunicator {
     }
 
     fn asked(&self) -> Asked {
-        Asked { mpi: self.mpi, comm: self.comm, rank: self.rank }
+        Asked { mpi: self.mpi, comm: self.comm, rank: self.rank() }
     }
 
     /// What every rank says, by rank.
@@ -289,20 +290,20 @@ impl MpiCommunicator {
     fn learn(&self, error: Error) -> Error {
         let error = self.failure.learn(error);
         if let Some(traffic) = &self.traffic {
-            traffic.tell_failure(error.rank().unwrap_or(self.rank), error.text());
+            traffic.tell_failure(error.rank().unwrap_or(self.rank()), error.text());
         }
         error
     }
 
     /// Notifies all ranks of an error of the transport that this one has got.
     fn fail(&self, error: &Error) -> Error {
-        let error = of_transport(self.rank, error.text());
+        let error = of_transport(self.rank(), error.text());
         if !self.failure.meet(&error) {
             return self.failed().unwrap_or(error);
         }
-        let others = (0..self.size).filter(|&rank| rank != self.rank);
+        let others = (0..self.size()).filter(|&rank| rank != self.rank());
         let by_mpi: Vec<u32> = others.filter(|&rank| !self.goes_by_node(rank)).collect();
-        self.failure.tell(self.rank, error.text(), &by_mpi);
+        self.failure.tell(self.rank(), error.text(), &by_mpi);
         self.learn(error)
     }
 }
@@ -320,24 +321,12 @@ impl Gather for MpiCommunicator {
 }
 
 impl Communicator for MpiCommunicator {
-    fn rank(&self) -> u32 {
-        self.rank
+    fn group(&self) -> &Group {
+        &self.group
     }
 
-    fn size(&self) -> u32 {
-        self.size
-    }
-
-    fn transport(&self) -> &'static str {
-        self.mpi.family.name()
-    }
-
-    fn node(&self, rank: u32) -> u32 {
-        self.nodes[rank as usize]
-    }
-
-    fn cores(&self, node: u32) -> u32 {
-        self.cores[node as usize]
+    fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
     }
 
     fn duplicate(&self) -> Result<Arc<dyn Communicator>> {

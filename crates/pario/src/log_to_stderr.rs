@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn only_lines_of_pario_are_printed() {
         for (target, expected) in
-            [("pario", true), ("pario::comm::watched", true), ("pario_mpi::node", true)]
+            [("pario", true), ("pario::comm::watchdog", true), ("pario_mpi::node", true)]
                 .into_iter()
                 .chain([("parious", false), ("other", false), ("other::pario", false)])
         {

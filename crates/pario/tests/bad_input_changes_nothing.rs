@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use pario::storage::{Driver, Memory, Operation};
 use pario::{
-    Communicator, Datatype, Error, ErrorClass, File, HintSet, OpenOptions, Position,
-    Representation, Result, Solo, Source, Target, Threads, Typed, View,
+    Datatype, Error, ErrorClass, File, HintSet, OpenOptions, Position, Representation, Result,
+    Solo, Source, Target, Threads, Typed, View,
 };
 use pario_testkit::device::Hooked;
 use pario_testkit::scratch::Scratch;

@@ -1,9 +1,5 @@
 //! Every communicator keeps the contract of communicators.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use pario::comm::Watched;
 use pario::model::clock::{Machine, Storage};
 use pario::model::presets::{Device, Link};
 use pario::{Simulated, Solo, Threads};
@@ -61,16 +57,5 @@ fn simulated_conforms_on_machines() {
             storage: Storage::local(Device::NVM),
         };
         Simulated::on(machine).run(|comm| conformance::communicator_steps(comm, seed, &[1000]));
-    }
-}
-
-#[test]
-fn watched_conforms() {
-    let seed = seed::first_seed();
-    for patience in [Duration::ZERO, Duration::from_secs(60)] {
-        Threads::new(3).run(|comm| {
-            let watched = Watched::new(comm, "the suite".to_owned(), patience);
-            conformance::communicator(Arc::new(watched), seed, &LONG);
-        });
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! A [`Communicator`] is what a transport must offer: messages that never block their sender, a
 //! shared counter, memory that all ranks share where they are on one node, and a way to make
-//! progress on work. Everything collective is written once on top of it (`collective`). Three
-//! transports live here: [`Solo`] (one rank), [`Threads`] (ranks are threads of this process) and
-//! [`Simulated`] (all ranks in one thread, in an order that a seed decides).
+//! progress on work. Everything collective is written once on top of it (`collective`). One
+//! transport lives here, that of the ranks of a process (`local`). They can be driven in three
+//! ways: [`Solo`] (one rank), [`Threads`] (a thread for each rank) and [`Simulated`] (all ranks in
+//! one thread, in an order that a seed decides).
 //!
 //! Calls that wait are futures. A blocking call drives its future to the end
 //! ([`Communicator::block_on`]); a non-blocking one hands it over ([`Communicator::spawn`]); the
@@ -16,19 +17,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::error::Result;
+use watchdog::Wait;
 
 pub mod collective;
 mod cores;
+mod local;
 mod region;
 mod simulated;
-mod solo;
 mod threads;
-mod watched;
+mod watchdog;
 
 pub(crate) use region::{HEAD_NUMBERS, RANK_NUMBERS};
 pub use simulated::Simulated;
-pub use solo::Solo;
-pub use threads::Threads;
+pub use threads::{Solo, Threads};
 
 // For transports in other crates; no program needs them, and they may change at any time.
 #[doc(hidden)]
@@ -36,8 +37,8 @@ pub use cores::{Affinity, is_oversubscribed};
 #[doc(hidden)]
 pub use region::{Keeper, Region};
 #[doc(hidden)]
-pub use watched::Watched;
-pub(crate) use watched::named;
+pub use watchdog::Watchdog;
+pub(crate) use watchdog::named;
 
 /// Work that goes on while the program does something else.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -81,6 +82,20 @@ pub trait Condition: Send {
     fn awaited(&self) -> (String, &'static str);
 }
 
+/// The ranks of a communicator, and where they are; the same on all of them but for `rank`.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The rank whose communicator it is.
+    pub rank: u32,
+    /// The node of each rank.
+    pub nodes: Vec<u32>,
+    /// Cores of each node.
+    pub cores: Vec<u32>,
+    /// What carries messages.
+    pub transport: &'static str,
+}
+
 /// A group of ranks that can send messages to each other.
 ///
 /// Every rank has its own value; ranks are numbered from 0. A failure of a peer is an error of
@@ -89,23 +104,39 @@ pub trait Condition: Send {
 /// [`Communicator::poll_receive`] leaves its collective, and all others get it from whatever they
 /// wait for then, with the same class.
 pub trait Communicator: Send + Sync {
+    /// The ranks, and where they are.
+    #[doc(hidden)]
+    fn group(&self) -> &Group;
+
+    /// What logs long waits for ranks of this communicator.
+    #[doc(hidden)]
+    fn watchdog(&self) -> &Watchdog;
+
     /// The number of this rank.
-    fn rank(&self) -> u32;
+    fn rank(&self) -> u32 {
+        self.group().rank
+    }
 
     /// How many ranks there are.
-    fn size(&self) -> u32;
+    fn size(&self) -> u32 {
+        collective::rank_of(self.group().nodes.len())
+    }
 
     /// What carries messages: `threads`, or the MPI library. Profiles are kept apart by it.
     fn transport(&self) -> &'static str {
-        "threads"
+        self.group().transport
     }
 
     /// The node on which a rank runs; nodes are numbered from 0 without gaps.
-    fn node(&self, rank: u32) -> u32;
+    fn node(&self, rank: u32) -> u32 {
+        self.group().nodes[collective::index(rank)]
+    }
 
     /// Cores of a node that the ranks there may use, at least one; the same on all ranks. A rank
     /// that a launcher has bound to a core does not speak for its node.
-    fn cores(&self, node: u32) -> u32;
+    fn cores(&self, node: u32) -> u32 {
+        self.group().cores[collective::index(node)]
+    }
 
     /// A communicator of the same ranks whose messages and counter are apart from those of this
     /// one. All ranks call it, in the same order; it may wait for them.
@@ -127,9 +158,7 @@ pub trait Communicator: Send + Sync {
 
     /// Memory that all ranks of this communicator share, if there is such memory on every rank.
     #[doc(hidden)]
-    fn region(&self) -> Option<&Region> {
-        None
-    }
+    fn region(&self) -> Option<&Region>;
 
     /// Whether a condition holds; if not, the waker is called when it may, at the latest when
     /// another rank wakes this one ([`Communicator::wake`]).
@@ -138,19 +167,11 @@ pub trait Communicator: Send + Sync {
         &self,
         condition: &mut dyn Condition,
         context: &mut Context<'_>,
-    ) -> Poll<Result<()>> {
-        if condition.is_so() {
-            return Poll::Ready(Ok(()));
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    }
+    ) -> Poll<Result<()>>;
 
     /// Wakes a rank that waits for a condition.
     #[doc(hidden)]
-    fn wake(&self, rank: u32) {
-        let _ = rank;
-    }
+    fn wake(&self, rank: u32);
 
     /// Carries a task forward while the program goes on. It may hold this communicator.
     fn spawn(&self, task: Task);
@@ -192,7 +213,13 @@ pub fn block_on<T: Send>(
 /// # Errors
 /// `PeerLost` if nothing can come from that rank any more.
 pub async fn receive(communicator: &dyn Communicator, from: u32, tag: Tag) -> Result<Vec<u8>> {
-    std::future::poll_fn(|context| communicator.poll_receive(from, tag, context)).await
+    let mut wait = Wait::new(communicator, Some(tag.call));
+    std::future::poll_fn(|context| {
+        let poll = communicator.poll_receive(from, tag, context);
+        wait.note(&poll, || (format!("rank {from}"), "has that rank made the call?"));
+        poll
+    })
+    .await
 }
 
 /// Waits until a condition holds.
@@ -203,7 +230,13 @@ pub(crate) async fn wait_until(
     communicator: &dyn Communicator,
     condition: &mut dyn Condition,
 ) -> Result<()> {
-    std::future::poll_fn(|context| communicator.poll_until(condition, context)).await
+    let mut wait = Wait::new(communicator, condition.call());
+    std::future::poll_fn(|context| {
+        let poll = communicator.poll_until(condition, context);
+        wait.note(&poll, || condition.awaited());
+        poll
+    })
+    .await
 }
 
 /// Whether all ranks are on one node and oversubscribe it; the same on all ranks. Then it matters

@@ -11,18 +11,15 @@
 //! time comes next ([`Simulated::on`]). The same program takes the same time everywhere. Copies and
 //! planning take none.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use super::collective::{index, rank_of};
-use super::region::Heap;
-use super::{Communicator, Condition, Region, Tag, Task, cores};
-use crate::error::{Error, ErrorClass, Result};
+use super::local::{Channel, Exchange, World, lock};
+use super::{Communicator, Task, cores};
 use crate::model::clock::Machine;
 use crate::number::{narrow, wide};
 use crate::virtual_time::{self, Timeline};
@@ -128,36 +125,38 @@ impl Simulated {
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        let world = Arc::new(World::new(self));
+        let simulation = Arc::new(Simulation {
+            timeline: self.machine.map(|machine| Arc::new(Timeline::new(machine))),
+            state: Mutex::new(State { random: self.seed, ..State::default() }),
+        });
+        let per_node = self.machine.map_or(self.size, |machine| machine.ranks_per_node.max(1));
+        let cores = self.machine.map_or_else(cores::own, |machine| machine.cores_per_node.max(1));
+        let nodes = (0..self.size).map(|rank| rank / per_node).collect();
+        let world = World::new(nodes, cores, self.shared_bytes, Some(simulation.clone()));
         let results: Vec<Arc<Mutex<Option<T>>>> = (0..self.size).map(|_| Arc::default()).collect();
-        for rank in 0..self.size {
-            let communicator = Arc::new(Rank::new(rank, world.clone(), 0));
-            let (future, slot) = (function(communicator), results[index(rank)].clone());
+        for (rank, slot) in (0..).zip(&results) {
+            let (future, slot) = (function(world.communicator(rank)), slot.clone());
             let task = async move {
                 let result = future.await;
                 *lock(&slot) = Some(result);
             };
-            lock(&world.state).spawned.push((rank, Box::pin(task)));
+            simulation.spawn(rank, Box::pin(task));
         }
-        world.run_all(self.seed, self.loses);
+        simulation.run_all(&world, self.seed, self.loses);
         let take = |slot: Arc<Mutex<Option<T>>>| lock(&slot).take();
         results.into_iter().map(take).collect()
     }
 }
 
-/// What all ranks of a simulation share.
-struct World {
-    size: u32,
+/// What lets simulated ranks go on, one at a time, and carries their messages.
+pub(super) struct Simulation {
     timeline: Option<Arc<Timeline>>,
-    shared_bytes: usize,
     state: Mutex<State>,
 }
 
-/// A stream of messages: exchange, sender, receiver, tag.
-type Channel = (u64, u32, u32, Tag);
-
 /// A message on its way.
 struct Sent {
+    exchange: Arc<Exchange>,
     /// When it arrives, where there is a timeline.
     arrival_s: f64,
     bytes: Vec<u8>,
@@ -179,16 +178,9 @@ struct State {
     random: u64,
     /// Tasks that have not been polled yet, and whose they are.
     spawned: Vec<(u32, Task)>,
-    lost: Option<u32>,
-    /// Messages on their way. Sorted, so that choices depend on the seed alone.
-    sent: BTreeMap<Channel, VecDeque<Sent>>,
-    arrived: HashMap<Channel, VecDeque<Vec<u8>>>,
-    waiting: HashMap<Channel, Waker>,
-    exchanges: HashMap<(u64, u64), u64>,
-    counters: HashMap<u64, u64>,
-    memories: HashMap<u64, Arc<Heap>>,
-    /// Those who wait for a condition, by exchange and rank.
-    watching: HashMap<(u64, u32), Waker>,
+    /// Messages on their way, by exchange and channel. Sorted, so that choices depend on the seed
+    /// alone.
+    sent: BTreeMap<(u64, Channel), VecDeque<Sent>>,
 }
 
 impl State {
@@ -201,36 +193,17 @@ impl State {
         narrow((mixed ^ (mixed >> 31)) % wide(limit))
     }
 
-    /// An error if a rank is lost.
-    fn check(&self, rank: u32) -> Result<()> {
-        match self.lost {
-            None => Ok(()),
-            Some(lost) => {
-                let text = format!("rank {lost} is lost while others wait for it in a collective");
-                Err(Error::new(ErrorClass::PeerLost, text).on_rank(rank))
-            }
-        }
-    }
-
-    /// A rank is lost: what waits is woken, to learn it.
-    fn lose(&mut self, rank: u32) -> Vec<Waker> {
-        self.lost = Some(rank);
-        let waiting = self.waiting.drain().map(|(_, waker)| waker);
-        waiting.chain(self.watching.drain().map(|(_, waker)| waker)).collect()
-    }
-
     /// Delivers one of the messages that are first in their channel.
     fn deliver(&mut self, choice: usize, timeline: Option<&Arc<Timeline>>) {
-        let Some(channel) = self.sent.keys().nth(choice).copied() else { return };
-        let Some(queue) = self.sent.get_mut(&channel) else { return };
-        let Some(Sent { arrival_s, bytes }) = queue.pop_front() else { return };
+        let Some(key) = self.sent.keys().nth(choice).copied() else { return };
+        let Some(queue) = self.sent.get_mut(&key) else { return };
+        let Some(Sent { exchange, arrival_s, bytes }) = queue.pop_front() else { return };
         if queue.is_empty() {
-            self.sent.remove(&channel);
+            self.sent.remove(&key);
         }
-        self.arrived.entry(channel).or_default().push_back(bytes);
-        if let Some(waker) = self.waiting.remove(&channel) {
-            waker.wake();
-            timeline.inspect(|timeline| timeline.delay(channel.2, arrival_s));
+        let (_, channel) = key;
+        if exchange.deliver(channel, bytes) {
+            timeline.inspect(|timeline| timeline.delay(channel.to, arrival_s));
         }
     }
 
@@ -284,10 +257,6 @@ impl State {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 struct Ready(AtomicBool);
 
 impl Wake for Ready {
@@ -296,18 +265,28 @@ impl Wake for Ready {
     }
 }
 
-impl World {
-    fn new(simulated: &Simulated) -> World {
-        let state = State { random: simulated.seed, ..State::default() };
-        World {
-            size: simulated.size,
-            timeline: simulated.machine.map(|machine| Arc::new(Timeline::new(machine))),
-            shared_bytes: simulated.shared_bytes,
-            state: Mutex::new(state),
-        }
+impl Simulation {
+    /// Sends a message on its way.
+    pub(super) fn send(&self, exchange: &Arc<Exchange>, channel: Channel, bytes: Vec<u8>) {
+        let arrival = |timeline: &Arc<Timeline>| {
+            timeline.message(channel.from, channel.to, wide(bytes.len()))
+        };
+        let arrival_s = self.timeline.as_ref().map_or(0.0, arrival);
+        let message = Sent { exchange: exchange.clone(), arrival_s, bytes };
+        lock(&self.state).sent.entry((exchange.id, channel)).or_default().push_back(message);
     }
 
-    fn run_all(&self, seed: u64, loses: Option<(u32, u64)>) {
+    /// Whether a message is on its way.
+    pub(super) fn carries(&self, exchange: &Exchange, channel: Channel) -> bool {
+        lock(&self.state).sent.contains_key(&(exchange.id, channel))
+    }
+
+    /// Adds a task of a rank.
+    pub(super) fn spawn(&self, rank: u32, task: Task) {
+        lock(&self.state).spawned.push((rank, task));
+    }
+
+    fn run_all(&self, world: &World, seed: u64, loses: Option<(u32, u64)>) {
         let mut running: Vec<Running> = Vec::new();
         let mut steps_left = loses.map_or(u64::MAX, |(_, steps)| steps);
         let mut steps = 0;
@@ -332,7 +311,7 @@ impl World {
                     continue;
                 }
                 None => {
-                    let waits: Vec<&Channel> = state.waiting.keys().collect();
+                    let waits = world.waits();
                     panic!("simulation with seed {seed}: nobody can go on; waiting for {waits:?}");
                 }
             };
@@ -343,8 +322,7 @@ impl World {
                     // What is dropped may use the communicator, so that nothing is locked here.
                     running.retain(|task| task.rank != rank);
                     lock(&self.state).spawned.retain(|(owner, _)| *owner != rank);
-                    let woken = lock(&self.state).lose(rank);
-                    woken.into_iter().for_each(Waker::wake);
+                    world.lose(rank, "is lost");
                     continue;
                 }
                 steps_left -= 1;
@@ -355,9 +333,7 @@ impl World {
             }
         }
     }
-}
 
-impl World {
     /// Lets a task go on; whether it has ended.
     fn go_on(&self, task: &mut Running, step: u64) -> bool {
         task.last_step = step;
@@ -400,139 +376,11 @@ impl Running {
     }
 }
 
-struct Rank {
-    rank: u32,
-    world: Arc<World>,
-    exchange: u64,
-    region: Option<Region>,
-    duplicates: AtomicU64,
-}
-
-impl Rank {
-    fn new(rank: u32, world: Arc<World>, exchange: u64) -> Rank {
-        let (ranks, bytes) = (index(world.size), world.shared_bytes);
-        let region = (bytes > 0).then(|| {
-            let mut state = lock(&world.state);
-            let memory = state.memories.entry(exchange);
-            let heap = memory.or_insert_with(|| Arc::new(Heap::new(ranks, bytes)));
-            Region::of_heap(heap, ranks, bytes)
-        });
-        Rank { rank, world, exchange, region, duplicates: AtomicU64::new(0) }
-    }
-}
-
-impl Communicator for Rank {
-    fn rank(&self) -> u32 {
-        self.rank
-    }
-
-    fn size(&self) -> u32 {
-        self.world.size
-    }
-
-    fn node(&self, rank: u32) -> u32 {
-        let per_node = |timeline: &Arc<Timeline>| timeline.machine.ranks_per_node.max(1);
-        self.world.timeline.as_ref().map_or(0, |timeline| rank / per_node(timeline))
-    }
-
-    fn cores(&self, _node: u32) -> u32 {
-        let of_node = |timeline: &Arc<Timeline>| timeline.machine.cores_per_node.max(1);
-        self.world.timeline.as_ref().map_or_else(cores::own, of_node)
-    }
-
-    fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
-        let nth = self.duplicates.fetch_add(1, Ordering::Relaxed);
-        let mut state = lock(&self.world.state);
-        let fresh = wide(state.exchanges.len()) + 1;
-        let exchange = *state.exchanges.entry((self.exchange, nth)).or_insert(fresh);
-        drop(state);
-        Ok(Arc::new(Rank::new(self.rank, self.world.clone(), exchange)))
-    }
-
-    fn send(&self, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()> {
-        let channel = (self.exchange, self.rank, to, tag);
-        let arrival = |timeline: &Arc<Timeline>| timeline.message(self.rank, to, wide(bytes.len()));
-        let arrival_s = self.world.timeline.as_ref().map_or(0.0, arrival);
-        let message = Sent { arrival_s, bytes };
-        lock(&self.world.state).sent.entry(channel).or_default().push_back(message);
-        Ok(())
-    }
-
-    fn poll_receive(
-        &self,
-        from: u32,
-        tag: Tag,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Vec<u8>>> {
-        let channel = (self.exchange, from, self.rank, tag);
-        let mut state = lock(&self.world.state);
-        if let Some(message) = state.arrived.get_mut(&channel).and_then(VecDeque::pop_front) {
-            return Poll::Ready(Ok(message));
-        }
-        if !state.sent.contains_key(&channel) {
-            state.check(self.rank)?;
-        }
-        state.waiting.insert(channel, context.waker().clone());
-        Poll::Pending
-    }
-
-    fn counter_add(&self, delta: u64) -> Result<u64> {
-        let mut state = lock(&self.world.state);
-        let value = state.counters.entry(self.exchange).or_default();
-        let old = *value;
-        *value = old.checked_add(delta).ok_or_else(|| {
-            Error::new(ErrorClass::Arg, "the shared file pointer would pass 2^64")
-        })?;
-        Ok(old)
-    }
-
-    fn counter_set(&self, value: u64) -> Result<()> {
-        lock(&self.world.state).counters.insert(self.exchange, value);
-        Ok(())
-    }
-
-    fn region(&self) -> Option<&Region> {
-        self.region.as_ref()
-    }
-
-    fn poll_until(
-        &self,
-        condition: &mut dyn Condition,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<()>> {
-        if condition.is_so() {
-            return Poll::Ready(Ok(()));
-        }
-        if condition.call().is_some() {
-            let key = (self.exchange, self.rank);
-            let mut state = lock(&self.world.state);
-            state.check(self.rank)?;
-            state.watching.insert(key, context.waker().clone());
-        } else {
-            context.waker().wake_by_ref();
-        }
-        Poll::Pending
-    }
-
-    fn wake(&self, rank: u32) {
-        let waker = lock(&self.world.state).watching.remove(&(self.exchange, rank));
-        waker.into_iter().for_each(Waker::wake);
-    }
-
-    fn spawn(&self, task: Task) {
-        lock(&self.world.state).spawned.push((self.rank, task));
-    }
-
-    fn block_on(&self, _task: Pin<&mut (dyn Future<Output = ()> + Send)>) {
-        let rank = rank_of(index(self.rank));
-        panic!("simulated rank {rank} would block the others: await the call on File::handle");
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{Lane, collective, pause, receive};
+    use super::super::{Lane, Tag, collective, pause, receive};
     use super::*;
+    use crate::error::{Error, ErrorClass};
     use crate::model::clock::Storage;
     use crate::model::presets::{Device, Link};
     use crate::storage::{Emulated, Memory};

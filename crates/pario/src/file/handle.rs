@@ -16,8 +16,8 @@ use super::learned::Learned;
 use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
 use super::reported::{Reported, Served, Visible};
+use crate::comm::Communicator;
 use crate::comm::collective::{all_gather, all_gather_number, broadcast};
-use crate::comm::{Communicator, Watched};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::agree::{agree_on, enter};
@@ -35,8 +35,6 @@ use crate::view::{CompiledView, Representation, View};
 /// [`File`](super::File) has the same calls blocking; most programs use that.
 pub struct Handle {
     pub(super) communicator: Arc<dyn Communicator>,
-    /// The same, as the one whose patience hints may change.
-    watched: Arc<Watched>,
     pub(super) storage: Arc<dyn Storage>,
     /// When it was opened, and the accesses since then if they are traced.
     pub(super) opened: OpenTime,
@@ -387,7 +385,8 @@ impl Handle {
             }
             false => self.state().hints.clone(),
         };
-        self.watched.set_patience(Duration::from_secs(agreed.collective_wait_s));
+        let patience = Duration::from_secs(agreed.collective_wait_s);
+        self.communicator.watchdog().watch(self.path.display(), patience);
         let of_file = self.reported.keys(&agreed, &self.facts);
         let mut state = self.state();
         state.report = Arc::new(report.with_agreed(&agreed).and_of_file(of_file));
@@ -631,9 +630,7 @@ async fn open_together(
     };
     agree_on(comm, 0, counted).await?;
     let view = CompiledView::new(&View::bytes(), mode.write)?;
-    let patience = Duration::from_secs(hints.collective_wait_s);
-    let watched = Watched::new(communicator.clone(), path.display().to_string(), patience);
-    let watched = Arc::new(watched);
+    comm.watchdog().watch(path.display(), Duration::from_secs(hints.collective_wait_s));
     let opened_at = OpenTime::now();
     let traces = hints.statistics.recording().is_some_and(|recording| recording.trace);
     let accesses =
@@ -659,8 +656,7 @@ async fn open_together(
         recorder: Recorder::default(),
     };
     Ok(Handle {
-        communicator: watched.clone(),
-        watched,
+        communicator: communicator.clone(),
         storage,
         opened: opened_at,
         accesses,
