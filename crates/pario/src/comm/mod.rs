@@ -15,6 +15,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use crate::error::Result;
 use watchdog::Wait;
@@ -237,6 +238,55 @@ pub(crate) async fn wait_until(
         poll
     })
     .await
+}
+
+/// Something that nobody announces. Waiting ranks look again and again, after a while with pauses.
+struct Unannounced<F, G> {
+    is_so: F,
+    awaited: G,
+    looks: u32,
+}
+
+impl<F, G> Condition for Unannounced<F, G>
+where
+    F: FnMut() -> bool + Send,
+    G: Fn() -> (String, &'static str) + Send,
+{
+    fn is_so(&mut self) -> bool {
+        const EAGER_LOOKS: u32 = 100;
+        const LOOK_PAUSE: Duration = Duration::from_micros(50);
+        self.looks += 1;
+        if self.looks > EAGER_LOOKS {
+            std::thread::sleep(LOOK_PAUSE);
+        }
+        (self.is_so)()
+    }
+
+    fn call(&self) -> Option<u64> {
+        None
+    }
+
+    fn awaited(&self) -> (String, &'static str) {
+        (self.awaited)()
+    }
+}
+
+/// Waits in an independent call until something is so that nobody announces; `awaited` is as that
+/// of a [`Condition`].
+///
+/// # Errors
+/// `PeerLost` if a rank is lost that could have brought it about.
+pub(crate) async fn look_until(
+    communicator: &dyn Communicator,
+    is_so: impl FnMut() -> bool + Send,
+    awaited: impl Fn() -> (String, &'static str) + Send,
+) -> Result<()> {
+    let mut condition = Unannounced { is_so, awaited, looks: 0 };
+    if condition.is_so() {
+        return Ok(());
+    }
+    pause().await;
+    wait_until(communicator, &mut condition).await
 }
 
 /// Whether all ranks are on one node and oversubscribe it; the same on all ranks. Then it matters

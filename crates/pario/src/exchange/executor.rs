@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use super::Job;
 use super::messages::Mail;
-use super::outcome::{Outcome, Part, conclude};
+use super::outcome::{Part, conclude};
 use super::shared::Shared;
 use super::window::Window;
 use crate::access::Access;
@@ -34,7 +34,7 @@ pub(super) async fn run(
     job: &Job<'_>,
     shuffled: &Shuffled,
     statistics: &mut CallStatistics,
-) -> Result<Outcome> {
+) -> Result<u64> {
     let (start, storage_before) = (Moment::now(), statistics.storage);
     let mut executor = Executor::new(job, shuffled, statistics);
     for round in 0..shuffled.rounds() {
@@ -49,10 +49,10 @@ pub(super) async fn run(
             }
         }
     }
-    let outcome = executor.finish().await?;
+    let outcome = executor.finish().await;
     let storage = statistics.storage - storage_before;
     statistics.exchange += start.elapsed().saturating_sub(storage);
-    Ok(outcome)
+    outcome
 }
 
 pub(super) struct Executor<'a> {
@@ -126,7 +126,7 @@ impl<'a> Executor<'a> {
     }
 
     /// After the last round: what became of this rank's request, and the error of all.
-    async fn finish(mut self) -> Result<Outcome> {
+    async fn finish(mut self) -> Result<u64> {
         match &self.carrier {
             Carrier::Shared(_) => self.serve_to_the_end().await?,
             Carrier::Messages(_) => self.wait_for_all_answers().await?,

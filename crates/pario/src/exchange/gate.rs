@@ -10,17 +10,11 @@
 //! gate is closed; a rewriter closes it and then looks for writers. So at least one of them sees
 //! the other.
 
-use std::time::Duration;
-
 use super::schedule::{GATE, HEAD, RANK, WRITES};
 use super::sync::{AtomicU64, Ordering};
 use crate::comm::collective::index;
-use crate::comm::{Communicator, Condition, pause, wait_until};
+use crate::comm::{Communicator, look_until, named};
 use crate::error::Result;
-
-/// Looks at the gate before a rewriter sleeps between them.
-const EAGER_LOOKS: u32 = 100;
-const LOOK_PAUSE: Duration = Duration::from_micros(50);
 
 /// The gate of a file that several ranks opened.
 #[derive(Clone, Copy)]
@@ -64,45 +58,14 @@ impl<'a> Gate<'a> {
     pub(crate) async fn close(self, communicator: &dyn Communicator) -> Result<Pass<'a>> {
         self.rewriters().fetch_add(1, Ordering::SeqCst);
         let closed = Pass { counted: self.rewriters() };
-        let mut quiet = Quiet { gate: self, looks: 0 };
-        if !quiet.is_so() {
-            pause().await;
-            wait_until(communicator, &mut quiet).await?;
-        }
+        let writers = || {
+            let writes = |&rank: &u32| self.writes(rank).load(Ordering::SeqCst) > 0;
+            (0..self.ranks).filter(writes).collect::<Vec<u32>>()
+        };
+        let awaited =
+            || (format!("a write of {}", named(&writers())), "does storage answer there?");
+        look_until(communicator, || writers().is_empty(), awaited).await?;
         Ok(closed)
-    }
-}
-
-/// No write is in flight.
-struct Quiet<'a> {
-    gate: Gate<'a>,
-    looks: u32,
-}
-
-impl Quiet<'_> {
-    fn writers(&self) -> impl Iterator<Item = u32> {
-        let gate = self.gate;
-        (0..gate.ranks).filter(move |&rank| gate.writes(rank).load(Ordering::SeqCst) > 0)
-    }
-}
-
-impl Condition for Quiet<'_> {
-    fn is_so(&mut self) -> bool {
-        self.looks += 1;
-        if self.looks > EAGER_LOOKS {
-            std::thread::sleep(LOOK_PAUSE);
-        }
-        self.writers().next().is_none()
-    }
-
-    fn call(&self) -> Option<u64> {
-        None
-    }
-
-    fn awaited(&self) -> (String, &'static str) {
-        let whom =
-            format!("a write of {}", crate::comm::named(&self.writers().collect::<Vec<u32>>()));
-        (whom, "does storage answer there?")
     }
 }
 

@@ -6,17 +6,16 @@
 
 use std::ops::Range;
 
-use super::{Job, Part, Protection, timed};
-use crate::access::Buffer;
+use super::{Job, Part, Protection};
 use crate::access::memory::{FileWindow, Parcel};
 use crate::access::windows::{Window, Windows};
 use crate::comm::pause;
 use crate::error::{Error, ErrorClass, Result};
-use crate::number::{narrow, wide};
+use crate::number::narrow;
 use crate::plan::Direction;
 use crate::plan::independent::{Independent, LockRule};
 use crate::statistics::CallStatistics;
-use crate::storage::{LockGuard, LockRange, accesses};
+use crate::storage::{LockGuard, LockRange};
 use crate::virtual_time::settle;
 
 /// Runs in one vectored call.
@@ -61,17 +60,18 @@ impl<'a> Server<'a> {
             _ => None,
         };
         let mut windows = Windows::new(own, self.steps.cut()).peekable();
+        let mut runs = Vec::new();
         while let Some(window) = windows.next() {
-            let progress = if self.steps.batched && windows.peek().is_some() {
-                let mut batch = vec![window];
-                while batch.len() < BATCH_MAX
-                    && let Some(next) = windows.next_if(|next| self.fits(&batch, next))
+            let progress = if window.is_dense() {
+                runs.clear();
+                runs.push(window);
+                while self.steps.batched
+                    && runs.len() < BATCH_MAX
+                    && let Some(next) = windows.next_if(|next| self.fits(&runs, next))
                 {
-                    batch.push(next);
+                    runs.push(next);
                 }
-                self.batch(&batch).await?
-            } else if window.is_dense() {
-                self.dense(window).await?
+                self.dense(&runs).await?
             } else {
                 self.sieve(window).await?
             };
@@ -88,64 +88,80 @@ impl<'a> Server<'a> {
         next.positions.end - batch[0].positions.start <= self.steps.buffer_bytes
     }
 
-    /// A run that one storage call serves, or several if its data must be packed.
-    async fn dense(&mut self, window: Window) -> Result<Progress> {
-        let guard = self.protect(&window.file).await?;
-        let (file, positions) = (window.file, window.positions);
-        let whole = file.end - file.start;
-        let straight = self.job.buffer.contiguous(&positions).is_some();
-        let step = if straight { whole } else { self.steps.buffer_bytes.min(whole) };
-        let mut done = 0;
+    /// Runs that one storage access serves; several do, if the data of a long one must be packed.
+    async fn dense(&mut self, runs: &[Window]) -> Result<Progress> {
+        let (first, last) = (&runs[0], &runs[runs.len() - 1]);
+        let guard = self.protect(&(first.file.start..last.file.end)).await?;
+        let whole = first.positions.start..last.positions.end;
+        let is_straight = self.job.buffer.contiguous(&whole).is_some();
+        let step = if is_straight { u64::MAX } else { self.steps.buffer_bytes };
         let mut progress = Progress::GoesOn;
-        while done < whole && matches!(progress, Progress::GoesOn) {
-            let len = step.min(whole - done);
-            let part = positions.start + done..positions.start + done + len;
+        let mut at = whole.start;
+        while at < whole.end && matches!(progress, Progress::GoesOn) {
+            let part = at..at + step.min(whole.end - at);
+            at = part.end;
             progress = match self.job.prepared.direction {
-                Direction::Write => self.write_run(file.start + done, &part)?,
-                Direction::Read => self.read_run(file.start + done, &part)?,
+                Direction::Write => self.write_runs(runs, &part)?,
+                Direction::Read => self.read_runs(runs, &part)?,
             };
             settle(&mut self.statistics.storage).await;
-            done += len;
         }
         release(guard)?;
         Ok(progress)
     }
 
-    fn write_run(&mut self, offset: u64, positions: &Range<u64>) -> Result<Progress> {
-        let (buffer, staging) = (self.job.buffer, &mut self.staging);
-        let bytes = match buffer.contiguous(positions) {
+    /// Writes the data at some positions, which are a part of one run or all of several.
+    fn write_runs(&mut self, runs: &[Window], positions: &Range<u64>) -> Result<Progress> {
+        let (job, len) = (self.job, positions.end - positions.start);
+        let bytes = match job.buffer.contiguous(positions) {
             Some(bytes) => bytes,
-            None => packed(buffer, positions, staging)?,
-        };
-        self.statistics.storage_writes += 1;
-        let storage = self.job.storage;
-        let written = timed(&mut self.statistics.storage, || storage.write_at(offset, bytes));
-        let moved = written.as_ref().map_or_else(Error::moved, |()| wide(bytes.len()));
-        self.statistics.storage_written_bytes += moved;
-        self.moved += moved;
-        written.map_err(|error| error.at_offset(offset))?;
-        Ok(Progress::GoesOn)
-    }
-
-    fn read_run(&mut self, offset: u64, positions: &Range<u64>) -> Result<Progress> {
-        let (buffer, storage) = (self.job.buffer, self.job.storage);
-        let len = positions.end - positions.start;
-        let mut read = |bytes: &mut [u8]| {
-            self.statistics.storage_reads += 1;
-            let count = timed(&mut self.statistics.storage, || storage.read_at(offset, bytes));
-            count.map(wide).map_err(|error| error.at_offset(offset))
-        };
-        let count = match buffer.contiguous_mut(positions) {
-            Some(bytes) => read(bytes)?,
             None => {
                 let bytes = room(&mut self.staging, len)?;
-                let count = read(bytes)?;
-                let there = positions.start..positions.start + count;
-                buffer.unpack(&there, &bytes[..narrow(count)]);
-                count
+                job.buffer.pack(positions, bytes);
+                bytes
             }
         };
-        self.statistics.storage_read_bytes += count;
+        let written = match runs {
+            [run] => job.write(&[(offset_in(run, positions), bytes)], self.statistics),
+            _ => {
+                let mut rest = bytes;
+                let piece = |run: &Window| {
+                    let piece = rest.split_off(..narrow(run.file.end - run.file.start));
+                    (run.file.start, piece.unwrap_or_default())
+                };
+                let pieces: Vec<(u64, &[u8])> = runs.iter().map(piece).collect();
+                job.write(&pieces, self.statistics)
+            }
+        };
+        self.moved += written.as_ref().map_or_else(Error::moved, |()| len);
+        written.map(|()| Progress::GoesOn)
+    }
+
+    /// Reads the data at such positions.
+    fn read_runs(&mut self, runs: &[Window], positions: &Range<u64>) -> Result<Progress> {
+        let (job, len) = (self.job, positions.end - positions.start);
+        let straight = job.buffer.contiguous_mut(positions);
+        let is_packed = straight.is_none();
+        let bytes = match straight {
+            Some(bytes) => bytes,
+            None => room(&mut self.staging, len)?,
+        };
+        let count = match runs {
+            [run] => job.read(&mut [(offset_in(run, positions), &mut *bytes)], self.statistics)?,
+            _ => {
+                let mut rest = &mut *bytes;
+                let piece = |run: &Window| {
+                    let piece = rest.split_off_mut(..narrow(run.file.end - run.file.start));
+                    (run.file.start, piece.unwrap_or_default())
+                };
+                let mut pieces: Vec<(u64, &mut [u8])> = runs.iter().map(piece).collect();
+                job.read(&mut pieces, self.statistics)?
+            }
+        };
+        if is_packed {
+            let there = positions.start..positions.start + count;
+            job.buffer.unpack(&there, &bytes[..narrow(count)]);
+        }
         self.moved += count;
         Ok(if count < len { Progress::EndOfFile } else { Progress::GoesOn })
     }
@@ -154,100 +170,32 @@ impl<'a> Server<'a> {
     async fn sieve(&mut self, window: Window) -> Result<Progress> {
         let guard = self.protect_rewrite(&window.file).await?;
         let (start, len) = (window.file.start, window.file.end - window.file.start);
-        let (job, storage) = (self.job, self.job.storage);
+        let job = self.job;
         let bytes = room(&mut self.staging, len)?;
-        self.statistics.storage_reads += 1;
-        let count = timed(&mut self.statistics.storage, || storage.read_at(start, bytes))
-            .map_err(|error| error.at_offset(start))?;
+        let count = job.read(&mut [(start, &mut *bytes)], self.statistics)?;
         settle(&mut self.statistics.storage).await;
-        self.statistics.storage_read_bytes += wide(count);
-        bytes[count..].fill(0);
+        bytes[narrow(count)..].fill(0);
         let own = &job.prepared.own;
         let mut contents = FileWindow { offset: start, bytes };
         let mut parcel = Parcel { access: own, positions: window.positions };
         if job.prepared.direction == Direction::Read {
-            let there = own.within(&(start..start + wide(count)));
+            let there = own.within(&(start..start + count));
             parcel.positions.end = there.end.clamp(parcel.positions.start, parcel.positions.end);
             self.moved += parcel.len();
             job.buffer.take(&contents, parcel);
-            return Ok(if wide(count) < len { Progress::EndOfFile } else { Progress::GoesOn });
+            return Ok(if count < len { Progress::EndOfFile } else { Progress::GoesOn });
         }
         job.buffer.fill(&mut contents, parcel.clone());
         // Between reading and writing others must not get in: the lock is what keeps them out.
         pause().await;
-        let bytes = &self.staging[..narrow(len)];
-        self.statistics.storage_writes += 1;
-        let written = timed(&mut self.statistics.storage, || storage.write_at(start, bytes));
+        let written = job.write(&[(start, &self.staging[..narrow(len)])], self.statistics);
         settle(&mut self.statistics.storage).await;
         let moved = written.as_ref().map_or_else(Error::moved, |()| len);
-        self.statistics.storage_written_bytes += moved;
         let done = own.within(&(start..start + moved));
         self.moved += done.end.saturating_sub(parcel.positions.start).min(parcel.len());
-        written.map_err(|error| error.at_offset(start))?;
+        written?;
         release(guard)?;
         Ok(Progress::GoesOn)
-    }
-
-    /// Many runs in one vectored call.
-    async fn batch(&mut self, batch: &[Window]) -> Result<Progress> {
-        let (first, last) = (&batch[0], &batch[batch.len() - 1]);
-        let guard = self.protect(&(first.file.start..last.file.end)).await?;
-        let positions = first.positions.start..last.positions.end;
-        let len = positions.end - positions.start;
-        let (buffer, storage) = (self.job.buffer, self.job.storage);
-        let offset = first.file.start;
-        let moved = match self.job.prepared.direction {
-            Direction::Write => {
-                let bytes = match buffer.contiguous(&positions) {
-                    Some(bytes) => bytes,
-                    None => packed(buffer, &positions, &mut self.staging)?,
-                };
-                let mut rest = bytes;
-                let pieces: Vec<(u64, &[u8])> = batch
-                    .iter()
-                    .map(|window| {
-                        let piece = rest.split_off(..narrow(window.file.end - window.file.start));
-                        (window.file.start, piece.unwrap_or_default())
-                    })
-                    .collect();
-                self.statistics.storage_writes += accesses(&pieces);
-                let written = timed(&mut self.statistics.storage, || storage.write_list(&pieces));
-                let moved = written.as_ref().map_or_else(Error::moved, |()| len);
-                self.statistics.storage_written_bytes += moved;
-                self.moved += moved;
-                written.map_err(|error| error.at_offset(offset))?;
-                moved
-            }
-            Direction::Read => {
-                let straight = buffer.contiguous_mut(&positions);
-                let packed = straight.is_none();
-                let bytes = match straight {
-                    Some(bytes) => bytes,
-                    None => room(&mut self.staging, len)?,
-                };
-                let mut rest = &mut *bytes;
-                let mut pieces: Vec<(u64, &mut [u8])> = batch
-                    .iter()
-                    .map(|window| {
-                        let len = narrow(window.file.end - window.file.start);
-                        (window.file.start, rest.split_off_mut(..len).unwrap_or_default())
-                    })
-                    .collect();
-                self.statistics.storage_reads += accesses(&pieces);
-                let read = timed(&mut self.statistics.storage, || storage.read_list(&mut pieces));
-                let moved = wide(read.map_err(|error| error.at_offset(offset))?);
-                self.statistics.storage_read_bytes += moved;
-                self.moved += moved;
-                if packed {
-                    let there = positions.start..positions.start + moved;
-                    buffer.unpack(&there, &bytes[..narrow(moved)]);
-                }
-                moved
-            }
-        };
-        settle(&mut self.statistics.storage).await;
-        release(guard)?;
-        Ok(if moved < len { Progress::EndOfFile } else { Progress::GoesOn })
     }
 
     /// Protects bytes that are about to be written, where others may sieve.
@@ -282,6 +230,11 @@ fn release(protection: Option<Protection<'_>>) -> Result<()> {
     protection.map_or(Ok(()), Protection::release)
 }
 
+/// Where the data at a position is in the file.
+fn offset_in(run: &Window, positions: &Range<u64>) -> u64 {
+    run.file.start + (positions.start - run.positions.start)
+}
+
 /// Room for `len` bytes in the staging buffer.
 fn room(staging: &mut Vec<u8>, len: u64) -> Result<&mut [u8]> {
     let len = narrow(len);
@@ -294,15 +247,4 @@ fn room(staging: &mut Vec<u8>, len: u64) -> Result<&mut [u8]> {
         staging.resize(len, 0);
     }
     Ok(&mut staging[..len])
-}
-
-/// The data at some positions, packed into the staging buffer.
-fn packed<'a>(
-    buffer: &Buffer,
-    positions: &Range<u64>,
-    staging: &'a mut Vec<u8>,
-) -> Result<&'a [u8]> {
-    let bytes = room(staging, positions.end - positions.start)?;
-    buffer.pack(positions, bytes);
-    Ok(bytes)
 }

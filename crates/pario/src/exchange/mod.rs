@@ -8,7 +8,7 @@
 //! | `relay` | store-and-forward between partners, in the phases of a round |
 //! | `shared` | windows in shared memory, where each rank copies its own bytes |
 //! | `schedule` | which rank uses which shared window when |
-//! | `window`, `coverage` | one window: assembled, stored, fetched |
+//! | `window`, `coverage` | one window: assembled, stored, fetched; storage accesses |
 //! | `independent` | a rank serves its own request |
 //! | `outcome`, `agree` | one outcome out of each rank's part |
 //! | `gate`, `protect` | keep writers and rewriters of bytes of others apart |
@@ -21,7 +21,6 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use crate::access::memory::Parcel;
 use crate::access::{Access, Buffer};
@@ -31,7 +30,6 @@ use crate::number::wide;
 use crate::plan::{Correction, Direction, Plan, Steps};
 use crate::statistics::{Asked, CallStatistics};
 use crate::storage::Storage;
-use crate::virtual_time::Moment;
 
 pub(crate) mod agree;
 mod coverage;
@@ -50,7 +48,7 @@ mod shared;
 mod window;
 
 pub(crate) use gate::Gate;
-use outcome::{Outcome, Part};
+use outcome::Part;
 use protect::{Protection, lock};
 pub(crate) use schedule::{SLOTS_MAX, WINDOWS_MAX};
 
@@ -138,17 +136,16 @@ impl Job<'_> {
         statistics.asked.add(&self.prepared.asked);
         statistics.rounds += plan.steps.rounds();
         statistics.aggregators = wide(plan.steps.aggregators(self.communicator.size()));
-        let outcome: Outcome = match &plan.steps {
+        match &plan.steps {
             Steps::Independent(steps) => {
                 let part = match &self.refused {
                     None => independent::serve(self, steps, statistics).await,
                     Some(error) => self.nothing(error.clone()),
                 };
-                outcome::conclude(self, part, None, |_, _| true).await?
+                outcome::conclude(self, part, None, |_, _| true).await
             }
-            Steps::Shuffled(shuffled) => executor::run(self, shuffled, statistics).await?,
-        };
-        outcome.into_result()
+            Steps::Shuffled(shuffled) => executor::run(self, shuffled, statistics).await,
+        }
     }
 
     /// The part of a rank that moves nothing.
@@ -156,12 +153,4 @@ impl Job<'_> {
         let reached = self.prepared.own.positions().start;
         Part { reached, error: Some(error), ..Part::new(&self.prepared.own) }
     }
-}
-
-/// Adds the time that an action takes to a sum.
-fn timed<T>(sum: &mut Duration, action: impl FnOnce() -> T) -> T {
-    let start = Moment::now();
-    let result = action();
-    *sum += start.elapsed();
-    result
 }

@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
-use super::Job;
 use super::agree::{Report, reports};
-use super::schedule::{Room, Schedule, Waiting};
+use super::schedule::Room;
+use super::{Job, shared};
 use crate::access::Access;
-use crate::comm::{Communicator, Condition, Region, named, wait_until};
+use crate::comm::Region;
 use crate::error::{Error, Result};
 
 /// What became of one rank's part of a call.
@@ -44,37 +44,20 @@ impl Part {
     }
 }
 
-/// What became of one rank's request.
-#[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    /// Bytes of the rank's own request that moved.
-    pub(crate) moved: u64,
-    pub(crate) error: Option<Error>,
-}
-
-impl Outcome {
-    /// The bytes that moved, or the error, which knows them too.
-    pub(crate) fn into_result(self) -> Result<u64> {
-        match self.error {
-            None => Ok(self.moved),
-            Some(error) => Err(error.after_moving(self.moved)),
-        }
-    }
-}
-
-/// The outcome of a call. `has_failed` says whether a rank has failed, if all know that already;
+/// The outcome of a call: the bytes of the rank's own request that moved, or the error of all ranks,
+/// which knows them too. `has_failed` says whether a rank has failed, if all know that already;
 /// `counts` says which ranges that a rank left undone are of this rank's concern.
 pub(super) async fn conclude(
     job: &Job<'_>,
     part: Part,
     has_failed: Option<bool>,
     counts: impl Fn(u32, &Range<u64>) -> bool,
-) -> Result<Outcome> {
+) -> Result<u64> {
     let own = &job.prepared.own;
     let first = own.positions().start;
     let moved = part.reached.saturating_sub(first);
     if !job.prepared.collective {
-        return Ok(Outcome { moved, error: part.error });
+        return moved_or(moved, part.error);
     }
     let is_well = part.error.is_none() && part.undone.is_empty();
     let all_are_well = match (has_failed, job.communicator.region()) {
@@ -85,7 +68,7 @@ pub(super) async fn conclude(
         (None, _) => false,
     };
     if all_are_well {
-        return Ok(Outcome { moved, error: None });
+        return Ok(moved);
     }
     let report = Report { error: part.error, undone: part.undone };
     let (reports, error) = reports(job.communicator, job.call, report).await?;
@@ -97,7 +80,12 @@ pub(super) async fn conclude(
         None => moved.min(leading(own, undone)),
         Some(_) => 0,
     };
-    Ok(Outcome { moved, error })
+    moved_or(moved, error)
+}
+
+/// The bytes that moved, or the error, which knows them too.
+fn moved_or(moved: u64, error: Option<Error>) -> Result<u64> {
+    error.map_or(Ok(moved), |error| Err(error.after_moving(moved)))
 }
 
 /// How many bytes of a request, from its first one on, are in none of the parts of the file that
@@ -111,61 +99,13 @@ fn leading(own: &Access, undone: impl Iterator<Item = Range<u64>>) -> u64 {
 /// Waits until all ranks have arrived at the end of a call without shared windows; whether all are
 /// well.
 async fn all_are_well(job: &Job<'_>, region: &Region, is_well: bool) -> Result<bool> {
-    let (rank, ranks) = (job.communicator.rank(), job.communicator.size());
     let room = Room { slots: 1, windows: 0, cores: job.communicator.cores(0) };
-    let schedule = Schedule::new(region.numbers(), (rank, ranks), region.next_use(), room);
+    let schedule = shared::schedule(job, region, room);
     if !is_well {
         schedule.fail();
     }
-    schedule.arrive();
-    let mut ended = Ended { schedule, call: job.call };
-    let waited = wait_until(job.communicator, &mut ended).await;
-    leave(job.communicator, &schedule, waited)?;
+    shared::end(job, schedule, || false).await?;
     Ok(!schedule.has_failed())
-}
-
-/// Leaves a call whose end was waited for, and wakes others that wait for it.
-pub(super) fn leave(
-    communicator: &dyn Communicator,
-    schedule: &Schedule<'_>,
-    waited: Result<()>,
-) -> Result<()> {
-    // Ranks that have left may be gone for good; before that, they would be lost.
-    if !schedule.has_ended() {
-        return waited;
-    }
-    schedule.part().into_iter().for_each(|rank| communicator.wake(rank));
-    Ok(())
-}
-
-/// All ranks have arrived at the end.
-struct Ended<'a> {
-    schedule: Schedule<'a>,
-    call: u64,
-}
-
-impl Condition for Ended<'_> {
-    fn is_so(&mut self) -> bool {
-        loop {
-            if self.schedule.has_ended() {
-                self.schedule.go_on();
-                return true;
-            }
-            if self.schedule.waits() {
-                return false;
-            }
-            // Once it is published that this rank waits, one more look.
-            self.schedule.wait(Waiting::Work);
-        }
-    }
-
-    fn call(&self) -> Option<u64> {
-        Some(self.call)
-    }
-
-    fn awaited(&self) -> (String, &'static str) {
-        (named(&self.schedule.missing()), "does storage answer there?")
-    }
 }
 
 #[cfg(test)]

@@ -4,68 +4,33 @@
 //! the gate and locks. The watchdog sees both waits, and both end when a rank is lost.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use super::Job;
 use super::gate::{Gate, Pass};
-use crate::comm::{Condition, pause, wait_until};
-use crate::error::{Error, Result};
+use crate::comm::{look_until, pause};
+use crate::error::Result;
 use crate::statistics::CallStatistics;
-use crate::storage::{LockGuard, LockRange, Storage};
-
-/// Attempts at a lock before a rank sleeps between them.
-const EAGER_ATTEMPTS: u32 = 100;
-const LOCK_PAUSE: Duration = Duration::from_micros(50);
-
-/// A range of the file is locked for this rank, or that failed.
-struct Locked<'a> {
-    storage: &'a dyn Storage,
-    range: LockRange,
-    attempts: u32,
-    guard: Option<LockGuard>,
-    error: Option<Error>,
-}
-
-impl Condition for Locked<'_> {
-    fn is_so(&mut self) -> bool {
-        self.attempts += 1;
-        if self.attempts > EAGER_ATTEMPTS {
-            std::thread::sleep(LOCK_PAUSE);
-        }
-        match self.storage.try_lock(self.range) {
-            Ok(guard) => self.guard = guard,
-            Err(error) => self.error = Some(error),
-        }
-        self.guard.is_some() || self.error.is_some()
-    }
-
-    fn call(&self) -> Option<u64> {
-        None
-    }
-
-    fn awaited(&self) -> (String, &'static str) {
-        let LockRange { offset, len, .. } = self.range;
-        let whom = format!("a lock on bytes {offset}..{}", offset.saturating_add(len));
-        (whom, "does another program hold one?")
-    }
-}
+use crate::storage::{LockGuard, LockRange};
 
 /// Locks a range of the file, as soon as no other rank or program holds a part of it.
 pub(super) async fn lock(job: &Job<'_>, range: LockRange) -> Result<LockGuard> {
-    let mut locked = Locked { storage: job.storage, range, attempts: 0, guard: None, error: None };
-    if !locked.is_so() {
-        pause().await;
-        wait_until(job.communicator, &mut locked).await?;
-    }
-    match (locked.guard, locked.error) {
-        (Some(guard), _) => {
-            // Others get their turn, and must wait for this lock.
-            pause().await;
-            Ok(guard)
-        }
-        (None, Some(error)) => Err(error),
-        (None, None) => unreachable!("the wait has ended with a lock or an error"),
-    }
+    let mut tried = Ok(None);
+    let is_done = || {
+        tried = job.storage.try_lock(range);
+        !matches!(tried, Ok(None))
+    };
+    let LockRange { offset, len, .. } = range;
+    let awaited = || {
+        let whom = format!("a lock on bytes {offset}..{}", offset.saturating_add(len));
+        (whom, "does another program hold one?")
+    };
+    look_until(job.communicator, is_done, awaited).await?;
+    let Some(guard) = tried? else {
+        unreachable!("the wait has ended with a lock or an error");
+    };
+    // Others get their turn, and must wait for this lock.
+    pause().await;
+    Ok(guard)
 }
 
 /// What keeps writers and rewriters of a file apart while it lives.

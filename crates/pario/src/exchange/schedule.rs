@@ -151,6 +151,14 @@ impl<'a> Schedule<'a> {
         fence(Ordering::SeqCst);
     }
 
+    /// Whether what a rank waits for is so.
+    pub(crate) fn has_come(&self, waiting: Waiting) -> bool {
+        match waiting {
+            Waiting::Window(number) => self.opened(number).is_some(),
+            Waiting::Work => self.has_ended(),
+        }
+    }
+
     /// Whether it is published that this rank waits; others change that when they wake it.
     pub(crate) fn waits(&self) -> bool {
         self.state(self.rank).load(Ordering::SeqCst) != self.word(RUNS)

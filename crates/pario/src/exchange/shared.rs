@@ -24,7 +24,6 @@ use std::ops::Range;
 use super::Job;
 use super::executor::{Carrier, Executor};
 use super::messages::malformed;
-use super::outcome::leave;
 use super::schedule::{Room, Schedule, Waiting};
 use super::sync::Ordering;
 use super::window::reach;
@@ -32,7 +31,6 @@ use crate::access::memory::{Parcel, Slot, Turns};
 use crate::comm::{Condition, Region, named, wait_until};
 use crate::datatype::copy::Stores;
 use crate::error::Result;
-use crate::number::narrow;
 use crate::plan::two_phase::{Servers, Service, SharedWindows};
 use crate::plan::{Direction, Shuffled};
 use crate::virtual_time::Moment;
@@ -63,90 +61,90 @@ impl<'a> Shared<'a> {
         let Some(region) = job.communicator.region() else {
             unreachable!("all ranks have agreed that they share memory");
         };
-        let (rank, ranks) = (job.communicator.rank(), job.communicator.size());
-        let count = shuffled.window_count();
+        let (rank, count) = (job.communicator.rank(), shuffled.window_count());
         let room = Room { slots: windows.slots, windows: count, cores: windows.cores };
-        let schedule = Schedule::new(region.numbers(), (rank, ranks), region.next_use(), room);
+        let schedule = schedule(job, region, room);
         let is_own = |number: &u32| shuffled.may_serve(rank, *number);
         let next = (0..count).find(is_own).unwrap_or(count);
         Shared { region, schedule, windows, count, next }
     }
 }
 
-/// Where the bytes of a rank begin in a slot, if they are not at their places in the file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Begin {
-    InPlace,
-    At(u64),
+/// The schedule of the next use of a region.
+pub(super) fn schedule<'a>(job: &Job<'_>, region: &'a Region, room: Room) -> Schedule<'a> {
+    let ranks = (job.communicator.rank(), job.communicator.size());
+    Schedule::new(region.numbers(), ranks, region.next_use(), room)
 }
 
-impl Begin {
-    /// Parcels one after the other, or in place if there is not room for all: what is read by
-    /// several ranks may be more than the window.
-    fn of_all(parcels: &[Parcel<'_>], packed: bool, room: u64) -> Vec<Begin> {
-        let total: u64 = parcels.iter().map(Parcel::len).sum();
-        let mut at = 0;
-        let begin = |parcel: &Parcel<'_>| match packed && total <= room {
-            true => {
-                at += parcel.len();
-                Begin::At(at - parcel.len())
-            }
-            false => Begin::InPlace,
-        };
-        parcels.iter().map(begin).collect()
-    }
-
-    fn to_word(self) -> u64 {
-        match self {
-            Begin::InPlace => u64::MAX,
-            Begin::At(first) => first,
-        }
-    }
-
-    fn from_word(word: u64) -> Begin {
-        if word == u64::MAX { Begin::InPlace } else { Begin::At(word) }
-    }
-}
-
-/// A rank waits until something is so, and serves meanwhile.
-struct Serving<'a, 'b, F> {
-    executor: &'b mut Executor<'a>,
+/// A rank waits in a schedule, and serves meanwhile.
+struct Serving<'a, F> {
+    job: &'a Job<'a>,
+    schedule: Schedule<'a>,
     waiting: Waiting,
-    is_so: F,
+    /// Serves a window, if there is one for this rank.
+    serve: F,
 }
 
-impl<F: Fn(&Schedule<'_>) -> bool + Send> Condition for Serving<'_, '_, F> {
+impl<F: FnMut() -> bool + Send> Condition for Serving<'_, F> {
     fn is_so(&mut self) -> bool {
         loop {
-            let schedule = self.executor.shared().schedule;
-            if (self.is_so)(&schedule) {
-                schedule.go_on();
+            if self.schedule.has_come(self.waiting) {
+                self.schedule.go_on();
                 return true;
             }
-            if self.executor.serve_one() {
+            if (self.serve)() {
                 continue;
             }
-            if schedule.waits() {
+            if self.schedule.waits() {
                 return false;
             }
             // Once it is published that this rank waits, one more look.
-            schedule.wait(self.waiting);
-            self.executor.wake(schedule.replace());
+            self.schedule.wait(self.waiting);
+            wake(self.job, self.schedule.replace());
         }
     }
 
     fn call(&self) -> Option<u64> {
-        Some(self.executor.job.call)
+        Some(self.job.call)
     }
 
     fn awaited(&self) -> (String, &'static str) {
-        match &self.executor.carrier {
-            Carrier::Shared(shared) => {
-                (named(&shared.schedule.missing()), "does storage answer there?")
-            }
-            Carrier::Messages(_) => (named(&[]), ""),
-        }
+        (named(&self.schedule.missing()), "does storage answer there?")
     }
+}
+
+/// Arrives at the end of a call, and waits until all ranks have; serves meanwhile.
+pub(super) async fn end(
+    job: &Job<'_>,
+    schedule: Schedule<'_>,
+    serve: impl FnMut() -> bool + Send,
+) -> Result<()> {
+    schedule.arrive();
+    let mut serving = Serving { job, schedule, waiting: Waiting::Work, serve };
+    let waited = wait_until(job.communicator, &mut serving).await;
+    // Ranks that have left may be gone for good; before that, they would be lost.
+    if !schedule.has_ended() {
+        return waited;
+    }
+    wake(job, schedule.part());
+    Ok(())
+}
+
+fn wake(job: &Job<'_>, ranks: Vec<u32>) {
+    ranks.into_iter().for_each(|rank| job.communicator.wake(rank));
+}
+
+/// Stands for the beginning of a rank's bytes in a slot where they are at their places in the file.
+const IN_PLACE: u64 = u64::MAX;
+
+/// Where parcels begin that are packed one after the other.
+fn packed(parcels: &[Parcel<'_>]) -> Vec<u64> {
+    let begin = |at: &mut u64, parcel: &Parcel<'_>| {
+        let begin = *at;
+        *at += parcel.len();
+        Some(begin)
+    };
+    parcels.iter().scan(0, begin).collect()
 }
 
 impl<'a> Executor<'a> {
@@ -173,9 +171,12 @@ impl<'a> Executor<'a> {
             let positions = own.within(&self.shuffled.numbered(number).1);
             if !positions.is_empty() {
                 // Mostly it is open, and then nobody has to be asked.
-                if self.shared().schedule.opened(number).is_none() {
-                    let is_open = move |schedule: &Schedule<'_>| schedule.opened(number).is_some();
-                    self.wait(Waiting::Window(number), is_open).await?;
+                let (job, schedule) = (self.job, self.shared().schedule);
+                let waiting = Waiting::Window(number);
+                if !schedule.has_come(waiting) {
+                    let serve = || self.serve_one();
+                    let mut serving = Serving { job, schedule, waiting, serve };
+                    wait_until(job.communicator, &mut serving).await?;
                 }
                 self.copy(number, Parcel { access: own, positions });
                 self.leave(number);
@@ -186,25 +187,8 @@ impl<'a> Executor<'a> {
 
     /// Serves until all windows are done and all ranks have arrived.
     pub(super) async fn serve_to_the_end(&mut self) -> Result<()> {
-        let (communicator, schedule) = (self.job.communicator, self.shared().schedule);
-        schedule.arrive();
-        let waited = self.wait(Waiting::Work, |schedule| schedule.has_ended()).await;
-        leave(communicator, &schedule, waited)
-    }
-
-    /// Waits until something is so; serves meanwhile.
-    async fn wait(
-        &mut self,
-        waiting: Waiting,
-        is_so: impl Fn(&Schedule<'_>) -> bool + Send,
-    ) -> Result<()> {
-        let communicator = self.job.communicator;
-        let mut serving = Serving { executor: self, waiting, is_so };
-        wait_until(communicator, &mut serving).await
-    }
-
-    fn wake(&self, ranks: Vec<u32>) {
-        ranks.into_iter().for_each(|rank| self.job.communicator.wake(rank));
+        let (job, schedule) = (self.job, self.shared().schedule);
+        end(job, schedule, || self.serve_one()).await
     }
 
     /// Wakes those who can serve a window now.
@@ -219,7 +203,7 @@ impl<'a> Executor<'a> {
                 schedule.wake_those(std::iter::once(shuffled.numbered(number).0.aggregator))
             }
         };
-        self.wake(ranks);
+        wake(self.job, ranks);
     }
 
     /// Opens or stores a window, if there is one for this rank; whether there was, or may be
@@ -250,7 +234,7 @@ impl<'a> Executor<'a> {
 
     /// Fetches a window, or prepares it for bytes that ranks place there, and opens it.
     fn open(&mut self, number: u32) {
-        let (job, packed) = (self.job, self.shared().windows.packed);
+        let (job, is_packed) = (self.job, self.shared().windows.packed);
         if number == 0 && self.shared().is_unsettled() {
             let Shared { region, schedule, .. } = self.shared();
             region.settle();
@@ -263,33 +247,33 @@ impl<'a> Executor<'a> {
         if schedule.has_failed() {
             self.window.close();
         }
-        let begins = Begin::of_all(&parcels, packed, file.end - file.start);
-        if !packed {
-            let slot = self.slot(number);
-            self.window.use_slot(slot, file.start);
-        }
-        let end = match job.prepared.direction {
+        // What is read by several ranks may be more than the window.
+        let total: u64 = parcels.iter().map(Parcel::len).sum();
+        let begins = (is_packed && total <= file.end - file.start).then(|| packed(&parcels));
+        let slot = begins.is_none().then(|| (self.slot(number), file.start));
+        self.window.use_slot(slot);
+        let end = match (job.prepared.direction, &begins) {
             _ if parcels.is_empty() => file.start,
-            Direction::Read if packed => self.fetch_packed(number, &parcels, &begins),
-            Direction::Read => self.window.fetch(job, &reach(&parcels), self.statistics),
-            Direction::Write => {
-                if !packed {
-                    self.window.prepare(job, &parcels, self.statistics);
-                }
+            (Direction::Read, Some(begins)) => self.fetch_packed(number, &parcels, begins),
+            (Direction::Read, None) => self.window.fetch(job, &reach(&parcels), self.statistics),
+            (Direction::Write, Some(_)) => file.end,
+            (Direction::Write, None) => {
+                self.window.prepare(job, &parcels, self.statistics);
                 file.end
             }
         };
         if self.window.error.is_some() {
             schedule.fail();
         }
-        for (&rank, &begin) in ranks.iter().zip(&begins) {
-            schedule.place(number, rank).store(begin.to_word(), Ordering::Relaxed);
+        for (at, &rank) in ranks.iter().enumerate() {
+            let begin = begins.as_ref().map_or(IN_PLACE, |begins| begins[at]);
+            schedule.place(number, rank).store(begin, Ordering::Relaxed);
         }
         // A window of nobody is this rank's, so that no other one takes it for full.
         schedule.open(number, ranks.len().max(1), end);
         match ranks.is_empty() {
             true => self.finish_window(number),
-            false => self.wake(schedule.wake(false)),
+            false => wake(job, schedule.wake(false)),
         }
     }
 
@@ -308,17 +292,17 @@ impl<'a> Executor<'a> {
             self.part.miss(parcel.positions.end);
         }
         let (began, offset) = (Moment::now(), file.start);
-        match (self.job.prepared.direction, Begin::from_word(place)) {
+        match (self.job.prepared.direction, place) {
             _ if self.job.refused.is_some() => return,
-            (Direction::Write, Begin::InPlace) => buffer.fill_slot(&mut slot, offset, &parcel),
-            (Direction::Read, Begin::InPlace) => buffer.take_slot(&slot, offset, &parcel),
-            (_, Begin::At(first)) if !slot.holds(first, parcel.len()) => {
+            (Direction::Write, IN_PLACE) => buffer.fill_slot(&mut slot, offset, &parcel),
+            (Direction::Read, IN_PLACE) => buffer.take_slot(&slot, offset, &parcel),
+            (_, first) if !slot.holds(first, parcel.len()) => {
                 self.part.miss(wanted.start);
                 self.window.fail(malformed());
                 return schedule.fail();
             }
-            (Direction::Write, Begin::At(first)) => buffer.pack_slot(&mut slot, first, &parcel),
-            (Direction::Read, Begin::At(first)) => buffer.unpack_slot(&mut slot, first, &parcel),
+            (Direction::Write, first) => buffer.pack_slot(&mut slot, first, &parcel),
+            (Direction::Read, first) => buffer.unpack_slot(&mut slot, first, &parcel),
         }
         self.statistics.shared_bytes += parcel.len();
         self.statistics.packing += began.elapsed();
@@ -362,13 +346,13 @@ impl<'a> Executor<'a> {
             self.window.close();
         }
         let reached = reach(&parcels);
-        let packed = self.shared().windows.packed;
-        let end = match packed {
+        let is_packed = self.shared().windows.packed;
+        let end = match is_packed {
             _ if self.window.is_closed() => reached.start,
             true => self.store_packed(number, &parcels),
             false => {
                 let slot = self.slot(number);
-                self.window.use_slot(slot, file.start);
+                self.window.use_slot(Some((slot, file.start)));
                 self.window.adopt(job, &parcels);
                 self.window.store(job, &parcels, self.statistics)
             }
@@ -384,10 +368,10 @@ impl<'a> Executor<'a> {
     /// offset after the last byte that is done.
     fn store_packed(&mut self, number: u32, parcels: &[Parcel<'a>]) -> u64 {
         let mut slot = self.slot(number);
-        let begins = Begin::of_all(parcels, true, u64::MAX);
+        let begins = packed(parcels);
         let mut end = reach(parcels).start;
         for part in self.shared().windows.parts(reach(parcels)) {
-            let (there, begins) = in_part(&part, parcels, &begins);
+            let (there, stretches) = in_part(&part, parcels, &begins);
             if there.is_empty() {
                 continue;
             }
@@ -399,8 +383,7 @@ impl<'a> Executor<'a> {
             let began = Moment::now();
             let mut contents = self.window.contents();
             let mut turns = Turns::new(&mut contents, there.len());
-            let packed = slot.stretches(&stretches(&there, &begins));
-            for (parcel, bytes) in there.iter().zip(packed) {
+            for (parcel, bytes) in there.iter().zip(slot.stretches(&stretches)) {
                 turns.unpack(bytes, parcel);
             }
             turns.run(self.job.prepared.disjoint);
@@ -415,34 +398,26 @@ impl<'a> Executor<'a> {
 
     /// Fetches a window part by part, and packs what ranks are to take; returns where the file
     /// ends, or later.
-    fn fetch_packed(&mut self, number: u32, parcels: &[Parcel<'a>], begins: &[Begin]) -> u64 {
+    fn fetch_packed(&mut self, number: u32, parcels: &[Parcel<'a>], begins: &[u64]) -> u64 {
         let mut slot = self.slot(number);
-        let (file, reached) = (self.shuffled.numbered(number).1, reach(parcels));
+        let reached = reach(parcels);
         for part in self.shared().windows.parts(reached.clone()) {
-            let (there, begins) = in_part(&part, parcels, begins);
+            let (mut there, mut stretches) = in_part(&part, parcels, begins);
             if there.is_empty() {
                 continue;
             }
             let wanted = reach(&there);
             let end = self.window.fetch(self.job, &wanted, self.statistics);
+            if end < wanted.end {
+                (there, stretches) = in_part(&(part.start..end), parcels, begins);
+            }
             let began = Moment::now();
             let mut contents = self.window.contents();
-            if begins.contains(&Begin::InPlace) {
-                let first = narrow(contents.offset - file.start);
-                slot.bytes(first, contents.bytes.len()).copy_from_slice(contents.bytes);
-            } else {
-                let there_at_end = |parcel: Parcel<'a>| match end < wanted.end {
-                    true => parcel.before(end),
-                    false => parcel,
-                };
-                let there: Vec<Parcel<'a>> = there.into_iter().map(there_at_end).collect();
-                let mut turns = Turns::new(&mut contents, there.len());
-                let packed = slot.stretches(&stretches(&there, &begins));
-                for (parcel, bytes) in there.iter().zip(packed) {
-                    turns.pack(bytes, parcel, Stores::Cached);
-                }
-                turns.run(true);
+            let mut turns = Turns::new(&mut contents, there.len());
+            for (parcel, bytes) in there.iter().zip(slot.stretches(&stretches)) {
+                turns.pack(bytes, parcel, Stores::Cached);
             }
+            turns.run(true);
             self.statistics.packing += began.elapsed();
             if end < wanted.end {
                 return end;
@@ -452,29 +427,18 @@ impl<'a> Executor<'a> {
     }
 }
 
-/// What ranks have in a part of a window, and where it begins.
+/// What ranks have in a part of a window; where that begins in the slot, and its length.
 fn in_part<'a>(
     part: &Range<u64>,
     parcels: &[Parcel<'a>],
-    begins: &[Begin],
-) -> (Vec<Parcel<'a>>, Vec<Begin>) {
-    let piece = |(parcel, &begin): (&Parcel<'a>, &Begin)| {
+    begins: &[u64],
+) -> (Vec<Parcel<'a>>, Vec<(u64, u64)>) {
+    let piece = |(parcel, begin): (&Parcel<'a>, &u64)| {
         let positions = parcel.access.within(part);
-        let begin = match begin {
-            Begin::At(first) => Begin::At(first + positions.start - parcel.positions.start),
-            Begin::InPlace => Begin::InPlace,
-        };
+        let first = begin + positions.start.saturating_sub(parcel.positions.start);
         let parcel = Parcel { access: parcel.access, positions };
-        (parcel.len() > 0).then_some((parcel, begin))
+        let len = parcel.len();
+        (len > 0).then_some((parcel, (first, len)))
     };
     parcels.iter().zip(begins).filter_map(piece).unzip()
-}
-
-/// Where packed parcels begin, and their lengths.
-fn stretches(parcels: &[Parcel<'_>], begins: &[Begin]) -> Vec<(u64, u64)> {
-    let stretch = |(parcel, begin): (&Parcel<'_>, &Begin)| match begin {
-        Begin::At(first) => (*first, parcel.len()),
-        Begin::InPlace => (0, 0),
-    };
-    parcels.iter().zip(begins).map(stretch).collect()
 }

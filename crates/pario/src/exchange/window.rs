@@ -6,16 +6,19 @@
 //! the window is locked, if the storage has locks.
 //!
 //! After a failure the window stays closed: later rounds touch no storage.
+//!
+//! All storage accesses of plans are made here, those of ranks that serve themselves as well.
 
 use std::ops::Range;
 
-use super::coverage;
-use super::{Job, timed};
+use super::{Job, coverage};
 use crate::access::memory::{FileWindow, Parcel, Slot};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 use crate::plan::two_phase::Holes;
 use crate::statistics::CallStatistics;
+use crate::storage::accesses;
+use crate::virtual_time::Moment;
 
 /// The window that a rank serves now.
 pub(super) struct Window {
@@ -48,9 +51,10 @@ impl Window {
         window
     }
 
-    /// Works in a slot of shared memory from now on, for the window that begins at an offset.
-    pub(super) fn use_slot(&mut self, slot: Slot, start: u64) {
-        self.slot = Some((slot, start));
+    /// Works from now on in a slot of shared memory, for the window that begins at an offset, or in
+    /// this rank's own memory.
+    pub(super) fn use_slot(&mut self, slot: Option<(Slot, u64)>) {
+        self.slot = slot;
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -159,16 +163,14 @@ impl Window {
     /// Fills the window from storage, with zeros beyond the end of the file; returns the offset
     /// after the last byte that was there.
     fn read(&mut self, job: &Job<'_>, statistics: &mut CallStatistics) -> u64 {
-        statistics.storage_reads += 1;
         let FileWindow { offset, bytes } = self.contents();
-        match timed(&mut statistics.storage, || job.storage.read_at(offset, bytes)) {
+        match job.read(&mut [(offset, &mut *bytes)], statistics) {
             Ok(count) => {
-                statistics.storage_read_bytes += wide(count);
-                bytes[count..].fill(0);
-                offset + wide(count)
+                bytes[narrow(count)..].fill(0);
+                offset + count
             }
             Err(error) => {
-                self.fail(error.at_offset(offset));
+                self.fail(error);
                 offset
             }
         }
@@ -181,12 +183,7 @@ impl Window {
         statistics: &mut CallStatistics,
     ) -> Result<()> {
         let bytes = self.bytes(&file);
-        statistics.storage_writes += 1;
-        let storage = &mut statistics.storage;
-        let written = timed(storage, || job.storage.write_at(file.start, bytes));
-        let moved = written.as_ref().map_or_else(Error::moved, |()| wide(bytes.len()));
-        statistics.storage_written_bytes += moved;
-        written.map_err(|error| error.at_offset(file.start))
+        job.write(&[(file.start, bytes)], statistics)
     }
 
     /// Stores the pieces without the holes between them, each run of bytes by one access, in
@@ -215,4 +212,47 @@ pub(super) fn reach(parcels: &[Parcel<'_>]) -> Range<u64> {
     let last = |parcel: &Parcel<'_>| parcel.access.offset_of(parcel.positions.end - 1) + 1;
     let start = parcels.iter().map(first).min().unwrap_or(0);
     start..parcels.iter().map(last).max().unwrap_or(start)
+}
+
+/// Storage accesses, counted and timed.
+impl Job<'_> {
+    /// Reads runs of the file, in ascending order, by one call; returns how many of their bytes
+    /// were there.
+    pub(super) fn read(
+        &self,
+        runs: &mut [(u64, &mut [u8])],
+        statistics: &mut CallStatistics,
+    ) -> Result<u64> {
+        let offset = runs.first().map_or(0, |(offset, _)| *offset);
+        statistics.storage_reads += accesses(runs);
+        let began = Moment::now();
+        let read = match runs {
+            [(offset, bytes)] => self.storage.read_at(*offset, bytes),
+            _ => self.storage.read_list(runs),
+        };
+        statistics.storage += began.elapsed();
+        let count = wide(read.map_err(|error| error.at_offset(offset))?);
+        statistics.storage_read_bytes += count;
+        Ok(count)
+    }
+
+    /// Writes runs of the file, in ascending order, by one call; an error says how many of their
+    /// bytes were written.
+    pub(super) fn write(
+        &self,
+        runs: &[(u64, &[u8])],
+        statistics: &mut CallStatistics,
+    ) -> Result<()> {
+        let offset = runs.first().map_or(0, |(offset, _)| *offset);
+        statistics.storage_writes += accesses(runs);
+        let began = Moment::now();
+        let written = match runs {
+            [(offset, bytes)] => self.storage.write_at(*offset, bytes),
+            _ => self.storage.write_list(runs),
+        };
+        statistics.storage += began.elapsed();
+        let len = || runs.iter().map(|(_, bytes)| wide(bytes.len())).sum();
+        statistics.storage_written_bytes += written.as_ref().map_or_else(Error::moved, |()| len());
+        written.map_err(|error| error.at_offset(offset))
+    }
 }
