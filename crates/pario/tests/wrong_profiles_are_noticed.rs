@@ -158,7 +158,9 @@ fn storage_that_is_faster_than_the_profile_makes_calls_independent() {
     let seen = program("fast", (SLOW_LINK, SLOW_DEVICE), (SLOW_LINK, FAST_DEVICE), "auto");
     assert!(seen.is_shuffled(0) && !seen.is_shuffled(CALLS - 1), "{:?}", seen.calls);
     assert!(seen.calls[CALLS - 1].measured_ms < seen.calls[0].measured_ms);
-    assert!(seen.summary.contains("writes: storage takes 0.0"), "{}", seen.summary);
+    // A tenth; ranks that begin at different times wait for each other.
+    let is_tenth = |text: &&str| seen.summary.contains(&format!("writes: storage takes {text}"));
+    assert!(["0.09", "0.10", "0.11"].iter().any(is_tenth), "{}", seen.summary);
 }
 
 #[test]

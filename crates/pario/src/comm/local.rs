@@ -24,9 +24,8 @@ use crate::error::{Error, ErrorClass, Result};
 
 /// What all ranks share.
 pub(super) struct World {
-    nodes: Vec<u32>,
-    /// Cores of each node.
-    cores: u32,
+    /// The ranks, as rank 0 sees them.
+    group: Group,
     /// Bytes of the memory that ranks share; none on several nodes.
     shared_bytes: usize,
     /// What lets the ranks go on, if they have no threads.
@@ -44,7 +43,7 @@ struct Exchanges {
     alive: Vec<Weak<Exchange>>,
 }
 
-/// Which ranks have ended, and the first one that broke the group.
+/// Which ranks have ended, and the first one that broke the world.
 #[derive(Default)]
 struct Fate {
     ended: Vec<bool>,
@@ -114,8 +113,10 @@ impl World {
     ) -> Arc<World> {
         let shared_bytes = if nodes.last() == Some(&0) { shared_bytes } else { 0 };
         let fate = Mutex::new(Fate { ended: vec![false; nodes.len()], lost: None });
+        let node_count = nodes.last().map_or(0, |last| index(*last) + 1);
+        let group = Group { rank: 0, nodes, cores: vec![cores; node_count], transport: "threads" };
         let exchanges = Mutex::default();
-        Arc::new(World { nodes, cores, shared_bytes, simulation, exchanges, fate })
+        Arc::new(World { group, shared_bytes, simulation, exchanges, fate })
     }
 
     /// The communicator of a rank.
@@ -132,18 +133,18 @@ impl World {
             *count += 1;
             let exchange = Arc::new(Exchange {
                 id: *count,
-                mailboxes: self.nodes.iter().map(|_| Mutex::default()).collect(),
+                mailboxes: self.group.nodes.iter().map(|_| Mutex::default()).collect(),
                 counter: AtomicU64::new(0),
                 memory: (self.shared_bytes > 0)
-                    .then(|| Arc::new(Heap::new(self.nodes.len(), self.shared_bytes))),
-                watching: self.nodes.iter().map(|_| Mutex::default()).collect(),
+                    .then(|| Arc::new(Heap::new(self.group.nodes.len(), self.shared_bytes))),
+                watching: self.group.nodes.iter().map(|_| Mutex::default()).collect(),
             });
             alive.retain(|exchange| exchange.strong_count() > 0);
             alive.push(Arc::downgrade(&exchange));
             (exchange, 0)
         });
         *asked += 1;
-        let (exchange, complete) = (exchange.clone(), *asked == self.nodes.len());
+        let (exchange, complete) = (exchange.clone(), *asked == self.group.nodes.len());
         if complete {
             expected.remove(&key);
         }
@@ -217,15 +218,13 @@ struct Rank {
 
 impl Rank {
     fn new(rank: u32, world: Arc<World>, exchange: Arc<Exchange>) -> Rank {
-        let (nodes, node_count) =
-            (world.nodes.clone(), world.nodes.last().map_or(0, |last| last + 1));
-        let cores = vec![world.cores; index(node_count)];
         let region = exchange.memory.as_ref();
+        let ranks = world.group.nodes.len();
         Rank {
-            group: Group { rank, nodes, cores, transport: "threads" },
+            group: Group { rank, ..world.group.clone() },
             watchdog: Watchdog::default(),
             duplicates: AtomicU64::new(0),
-            region: region.map(|heap| Region::of_heap(heap, world.nodes.len(), world.shared_bytes)),
+            region: region.map(|heap| Region::of_heap(heap, ranks, world.shared_bytes)),
             progress: Progress::default(),
             world,
             exchange,

@@ -13,7 +13,6 @@
 //! are only used as atomic ones.
 #![allow(unsafe_code)]
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -132,12 +131,4 @@ impl Region {
 /// Where the numbers of this number of ranks end.
 fn numbers_end(ranks: usize) -> usize {
     (HEAD_NUMBERS + ranks * RANK_NUMBERS) * size_of::<AtomicU64>()
-}
-
-impl fmt::Debug for Region {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Region { ranks, bytes, .. } = self;
-        let mut shown = formatter.debug_struct("Region");
-        shown.field("ranks", ranks).field("bytes", bytes).finish_non_exhaustive()
-    }
 }

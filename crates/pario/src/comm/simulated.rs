@@ -167,8 +167,8 @@ struct Sent {
 enum Event {
     /// The task of this number goes on.
     Task(usize),
-    /// The first message of the channel of this number arrives.
-    Message(usize),
+    /// The first message of a channel arrives.
+    Message((u64, Channel)),
     /// Storage serves a rank.
     Access(u32),
 }
@@ -193,9 +193,8 @@ impl State {
         narrow((mixed ^ (mixed >> 31)) % wide(limit))
     }
 
-    /// Delivers one of the messages that are first in their channel.
-    fn deliver(&mut self, choice: usize, timeline: Option<&Arc<Timeline>>) {
-        let Some(key) = self.sent.keys().nth(choice).copied() else { return };
+    /// Delivers the first message of a channel.
+    fn deliver(&mut self, key: (u64, Channel), timeline: Option<&Arc<Timeline>>) {
         let Some(queue) = self.sent.get_mut(&key) else { return };
         let Some(Sent { exchange, arrival_s, bytes }) = queue.pop_front() else { return };
         if queue.is_empty() {
@@ -212,10 +211,10 @@ impl State {
         let ready: Vec<usize> = (0..running.len()).filter(|&one| running[one].is_ready()).collect();
         let events = ready.len() + self.sent.len();
         let choice = (events > 0).then(|| self.below(events))?;
-        Some(match ready.get(choice) {
-            Some(&number) => Event::Task(number),
-            None => Event::Message(choice - ready.len()),
-        })
+        match ready.get(choice) {
+            Some(&number) => Some(Event::Task(number)),
+            None => self.sent.keys().nth(choice - ready.len()).copied().map(Event::Message),
+        }
     }
 
     /// The earliest event on a timeline, and when it is. Of tasks with equal times, the one comes
@@ -229,12 +228,12 @@ impl State {
             };
             event.map(|event| (event, at_s, task.last_step))
         };
-        let message = |(number, queue): (usize, &VecDeque<Sent>)| {
+        let message = |(&key, queue): (&(u64, Channel), &VecDeque<Sent>)| {
             let arrival_s = queue.front()?.arrival_s;
-            Some((Event::Message(number), arrival_s, 0))
+            Some((Event::Message(key), arrival_s, 0))
         };
         let tasks = running.iter().enumerate().filter_map(task);
-        let events = tasks.chain(self.sent.values().enumerate().filter_map(message));
+        let events = tasks.chain(self.sent.iter().filter_map(message));
         let first = events.min_by(|one, other| one.1.total_cmp(&other.1).then(one.2.cmp(&other.2)));
         first.map(|(event, at_s, _)| (event, at_s))
     }
@@ -302,8 +301,8 @@ impl Simulation {
             };
             let number = match event {
                 Some(Event::Task(number)) => number,
-                Some(Event::Message(choice)) => {
-                    state.deliver(choice, self.timeline.as_ref());
+                Some(Event::Message(key)) => {
+                    state.deliver(key, self.timeline.as_ref());
                     continue;
                 }
                 Some(Event::Access(rank)) => {

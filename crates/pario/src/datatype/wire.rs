@@ -37,6 +37,11 @@ impl Writer {
         self.bytes.extend(bytes);
     }
 
+    /// An error, or that there is none.
+    pub(crate) fn error(&mut self, error: Option<&Error>) {
+        self.text(&error.map(Error::to_wire).unwrap_or_default());
+    }
+
     pub(crate) fn layout(&mut self, layout: &Layout) {
         self.signed(layout.origin);
         self.node(&layout.node);
@@ -121,6 +126,11 @@ impl<'a> Reader<'a> {
         let (text, rest) = self.bytes.split_at_checked(len).ok_or_else(malformed)?;
         self.bytes = rest;
         Ok(text)
+    }
+
+    pub(crate) fn error(&mut self) -> Result<Option<Error>> {
+        let wire = self.text()?;
+        Ok((!wire.is_empty()).then(|| Error::from_wire(wire)))
     }
 
     pub(crate) fn layout(&mut self) -> Result<Layout> {

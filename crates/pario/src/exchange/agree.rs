@@ -27,7 +27,7 @@ impl Report {
             writer.unsigned(file.start);
             writer.unsigned(file.end);
         }
-        writer.text(&self.error.as_ref().map(Error::to_wire).unwrap_or_default());
+        writer.error(self.error.as_ref());
         writer.bytes
     }
 
@@ -36,9 +36,7 @@ impl Report {
         let undone = (0..reader.unsigned()?)
             .map(|_| Ok(reader.unsigned()?..reader.unsigned()?))
             .collect::<Result<_>>()?;
-        let error = reader.text()?;
-        let error = (!error.is_empty()).then(|| Error::from_wire(error));
-        Ok(Report { undone, error })
+        Ok(Report { undone, error: reader.error()? })
     }
 }
 
@@ -52,14 +50,14 @@ pub(super) async fn reports(
     let gathered = all_gather(communicator, call, own.to_wire()).await?;
     let mut reports =
         gathered.iter().map(|wire| Report::from_wire(wire)).collect::<Result<Vec<Report>>>()?;
-    let errors = reports.iter_mut().map(|report| report.error.take()).collect();
-    Ok((reports, most_specific(errors)))
+    let error = most_specific(reports.iter_mut().map(|report| report.error.take()));
+    Ok((reports, error))
 }
 
 /// The error that all ranks report.
-pub(crate) fn most_specific(errors: Vec<Option<Error>>) -> Option<Error> {
+pub(super) fn most_specific(errors: impl Iterator<Item = Option<Error>>) -> Option<Error> {
     let mut agreed: Option<Error> = None;
-    for (index, error) in errors.into_iter().enumerate() {
+    for (index, error) in errors.enumerate() {
         let Some(error) = error.map(|error| error.on_rank(rank_of(index))) else { continue };
         if agreed.as_ref().is_none_or(|agreed| error.class() > agreed.class()) {
             agreed = Some(error);
@@ -74,16 +72,11 @@ pub(crate) async fn agree_on<T>(
     call: u64,
     own: Result<T>,
 ) -> Result<T> {
-    let (value, error) = match own {
-        Ok(value) => (Some(value), None),
-        Err(error) => (None, Some(error)),
-    };
-    let (_, agreed) = reports(communicator, call, Report { error, ..Report::default() }).await?;
-    match (value, agreed) {
-        (Some(value), None) => Ok(value),
-        (_, Some(error)) => Err(error),
-        (None, None) => unreachable!("a rank's own error is among the reports"),
-    }
+    let error = own.as_ref().err().cloned();
+    let report = Report { error, ..Report::default() };
+    // A rank's own error is among the reports.
+    let (_, agreed) = reports(communicator, call, report).await?;
+    agreed.map_or(own, Err)
 }
 
 /// The first step of a collective: all ranks learn which call every rank makes, the error of any
@@ -100,22 +93,17 @@ pub(crate) async fn enter(
     let own = own.map_err(|error| error.on_rank(communicator.rank()));
     let mut writer = Writer::default();
     writer.text(name.as_bytes());
-    writer.text(&own.as_ref().err().map(Error::to_wire).unwrap_or_default());
+    writer.error(own.as_ref().err());
     writer.unsigned(own.unwrap_or(0));
     let gathered = all_gather(communicator, call, writer.bytes).await?;
     same_call(&gathered)?;
-    let (mut errors, mut numbers) = (Vec::new(), Vec::new());
-    for wire in &gathered {
+    let said = gathered.iter().map(|wire| {
         let mut reader = Reader::new(wire);
         reader.text()?;
-        let error = reader.text()?;
-        errors.push((!error.is_empty()).then(|| Error::from_wire(error)));
-        numbers.push(reader.unsigned()?);
-    }
-    match most_specific(errors) {
-        None => Ok(numbers),
-        Some(error) => Err(error),
-    }
+        Ok((reader.error()?, reader.unsigned()?))
+    });
+    let (errors, numbers): (Vec<_>, Vec<_>) = said.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    most_specific(errors.into_iter()).map_or(Ok(numbers), Err)
 }
 
 /// An error unless all ranks make the same call, whose name each contribution begins with.

@@ -11,14 +11,17 @@ use crate::number::{narrow, wide};
 
 /// Whether the parcels together name every byte of `file`.
 pub(super) fn is_complete(file: &Range<u64>, parcels: &[Parcel<'_>]) -> bool {
-    let count: u64 = named(file, parcels).iter().map(|word| u64::from(word.count_ones())).sum();
-    count == file.end - file.start
+    count(file, parcels) == file.end - file.start
 }
 
 /// Whether no byte of `file` is named twice.
 pub(super) fn is_disjoint(file: &Range<u64>, parcels: &[Parcel<'_>]) -> bool {
-    let count: u64 = named(file, parcels).iter().map(|word| u64::from(word.count_ones())).sum();
-    count == parcels.iter().map(Parcel::len).sum()
+    count(file, parcels) == parcels.iter().map(Parcel::len).sum()
+}
+
+/// How many bytes of `file` the parcels name.
+fn count(file: &Range<u64>, parcels: &[Parcel<'_>]) -> u64 {
+    named(file, parcels).iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
 /// The runs of bytes of `file` that the parcels name, in ascending order.

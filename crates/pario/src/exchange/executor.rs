@@ -24,7 +24,7 @@ use crate::access::Access;
 use crate::access::memory::Parcel;
 use crate::comm::collective::rank_of;
 use crate::error::Result;
-use crate::plan::two_phase::Placement;
+use crate::plan::two_phase::{Placement, Route};
 use crate::plan::{Direction, Shuffled};
 use crate::statistics::CallStatistics;
 use crate::virtual_time::Moment;
@@ -38,16 +38,7 @@ pub(super) async fn run(
     let (start, storage_before) = (Moment::now(), statistics.storage);
     let mut executor = Executor::new(job, shuffled, statistics);
     for round in 0..shuffled.rounds() {
-        match job.prepared.direction {
-            Direction::Write => {
-                executor.give(round).await?;
-                executor.serve(round).await?;
-            }
-            Direction::Read => {
-                executor.serve(round).await?;
-                executor.take(round).await?;
-            }
-        }
+        executor.round(round).await?;
     }
     let outcome = executor.finish().await;
     let storage = statistics.storage - storage_before;
@@ -61,15 +52,12 @@ pub(super) struct Executor<'a> {
     pub(super) statistics: &'a mut CallStatistics,
     /// The window that this rank serves now.
     pub(super) window: Window,
-    pub(super) carrier: Carrier<'a>,
+    /// Messages of this rank, where windows are in the memory of their aggregators.
+    pub(super) mail: Mail,
+    /// Windows in shared memory, where the plan says so.
+    pub(super) shared: Option<Shared<'a>>,
     /// What became of this rank's part.
     pub(super) part: Part,
-}
-
-/// How bytes get from ranks to windows and back.
-pub(super) enum Carrier<'a> {
-    Messages(Mail),
-    Shared(Shared<'a>),
 }
 
 impl<'a> Executor<'a> {
@@ -78,67 +66,59 @@ impl<'a> Executor<'a> {
         shuffled: &'a Shuffled,
         statistics: &'a mut CallStatistics,
     ) -> Executor<'a> {
-        let (carrier, bytes) = match shuffled.placement() {
+        let (shared, bytes) = match shuffled.placement() {
             Placement::Own(_) => {
                 let serves = shuffled.domain_of(job.communicator.rank()).is_some();
-                let bytes = if serves { shuffled.window_bytes() } else { 0 };
-                (Carrier::Messages(Mail::new(job)), bytes)
+                (None, if serves { shuffled.window_bytes() } else { 0 })
             }
             Placement::Shared(windows) => {
                 let bytes = if windows.packed { windows.part_bytes } else { 0 };
-                (Carrier::Shared(Shared::new(job, shuffled, windows)), bytes)
+                (Some(Shared::new(job, shuffled, windows)), bytes)
             }
         };
-        let window = Window::new(bytes, shuffled.holes());
+        let (window, mail) = (Window::new(bytes, shuffled.holes()), Mail::new(job));
         let part = Part::new(&job.prepared.own);
-        let executor = Executor { job, shuffled, statistics, window, carrier, part };
-        if job.refused.is_some() || executor.window.error.is_some() {
-            executor.warn_others();
+        if job.refused.is_some() || window.error.is_some() {
+            // This rank touches no storage, and the others need not either.
+            shared.iter().for_each(|shared| shared.schedule.fail());
         }
-        executor
+        Executor { job, shuffled, statistics, window, mail, shared, part }
     }
 
-    /// Write: this rank's bytes go to the windows of a round.
-    async fn give(&mut self, round: u64) -> Result<()> {
-        match (&self.carrier, self.shuffled.phases()) {
-            (Carrier::Shared(_), _) => self.copy_own(round).await,
-            (Carrier::Messages(_), Some(phases)) => self.relay_forth(phases, round).await,
-            (Carrier::Messages(_), None) => self.send_own(round).await,
-        }
-    }
-
-    /// Serves the window of a round that is this rank's; shared ones are served by ranks that wait.
-    async fn serve(&mut self, round: u64) -> Result<()> {
-        match (&self.carrier, self.job.prepared.direction) {
-            (Carrier::Shared(_), _) => Ok(()),
-            (Carrier::Messages(_), Direction::Write) => self.store_window(round).await,
-            (Carrier::Messages(_), Direction::Read) => self.fetch_window(round).await,
-        }
-    }
-
-    /// Read: this rank's bytes come from the windows of a round.
-    async fn take(&mut self, round: u64) -> Result<()> {
-        match (&self.carrier, self.shuffled.phases()) {
-            (Carrier::Shared(_), _) => self.copy_own(round).await,
-            (Carrier::Messages(_), Some(phases)) => self.relay_back(phases, round).await,
-            (Carrier::Messages(_), None) => self.receive_own(round).await,
+    /// In a write, ranks give their bytes to the windows of a round, which are then stored; in a
+    /// read, windows are fetched, and ranks take their bytes from there. Ranks that wait serve
+    /// shared windows.
+    async fn round(&mut self, round: u64) -> Result<()> {
+        match (self.shuffled.placement(), self.job.prepared.direction) {
+            (Placement::Shared(_), _) => self.copy_own(round).await,
+            (Placement::Own(route), Direction::Write) => {
+                match route {
+                    Route::Direct => self.send_own(round).await?,
+                    Route::Phases(phases) => self.relay_forth(phases, round).await?,
+                }
+                self.store_window(round).await
+            }
+            (Placement::Own(route), Direction::Read) => {
+                self.fetch_window(round).await?;
+                match route {
+                    Route::Direct => self.receive_own(round).await,
+                    Route::Phases(phases) => self.relay_back(phases, round).await,
+                }
+            }
         }
     }
 
     /// After the last round: what became of this rank's request, and the error of all.
     async fn finish(mut self) -> Result<u64> {
-        match &self.carrier {
-            Carrier::Shared(_) => self.serve_to_the_end().await?,
-            Carrier::Messages(_) => self.wait_for_all_answers().await?,
+        match &self.shared {
+            Some(_) => self.serve_to_the_end().await?,
+            None => self.wait_for_all_answers().await?,
         }
         self.part.error = self.job.refused.clone().or(self.window.error.take());
         // Giving memory back takes a while, and others wait.
-        let Executor { job, shuffled, carrier, part, window, .. } = self;
+        let Executor { job, shuffled, shared, part, window, .. } = self;
         drop(window);
-        let has_failed = match carrier {
-            Carrier::Shared(shared) => Some(shared.schedule.has_failed()),
-            Carrier::Messages(_) => None,
-        };
+        let has_failed = shared.map(|shared| shared.schedule.has_failed());
         conclude(job, part, has_failed, |from, file| {
             let domains = shuffled.domains();
             let domain = domains.iter().find(|domain| domain.file.contains(&file.start));
@@ -162,12 +142,5 @@ impl<'a> Executor<'a> {
             (!positions.is_empty()).then_some((rank, Parcel { access, positions }))
         };
         self.job.prepared.peers.iter().enumerate().filter_map(parcel).unzip()
-    }
-
-    /// Lets other ranks know that this one touches no storage any more.
-    pub(super) fn warn_others(&self) {
-        if let Carrier::Shared(shared) = &self.carrier {
-            shared.schedule.fail();
-        }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{Job, Part, Protection};
+use super::{Intent, Job, Part, Protection, lock};
 use crate::access::memory::{FileWindow, Parcel};
 use crate::access::windows::{Window, Windows};
 use crate::comm::pause;
@@ -56,7 +56,12 @@ impl<'a> Server<'a> {
             return Ok(());
         }
         let whole = match self.steps.lock {
-            LockRule::WholeRequest => Some(self.lock(&own.reach()).await?),
+            LockRule::WholeRequest => {
+                self.statistics.locks += 1;
+                let exclusive = self.job.prepared.direction == Direction::Write;
+                let range = LockRange { exclusive, ..LockRange::exclusive(&own.reach()) };
+                Some(lock(self.job, range).await?)
+            }
             _ => None,
         };
         let mut windows = Windows::new(own, self.steps.cut()).peekable();
@@ -91,7 +96,7 @@ impl<'a> Server<'a> {
     /// Runs that one storage access serves; several do, if the data of a long one must be packed.
     async fn dense(&mut self, runs: &[Window]) -> Result<Progress> {
         let (first, last) = (&runs[0], &runs[runs.len() - 1]);
-        let guard = self.protect(&(first.file.start..last.file.end)).await?;
+        let guard = self.protect(&(first.file.start..last.file.end), Intent::Write).await?;
         let whole = first.positions.start..last.positions.end;
         let is_straight = self.job.buffer.contiguous(&whole).is_some();
         let step = if is_straight { u64::MAX } else { self.steps.buffer_bytes };
@@ -106,7 +111,7 @@ impl<'a> Server<'a> {
             };
             settle(&mut self.statistics.storage).await;
         }
-        release(guard)?;
+        guard.release()?;
         Ok(progress)
     }
 
@@ -168,7 +173,7 @@ impl<'a> Server<'a> {
 
     /// A window with holes: one large access instead of many small ones.
     async fn sieve(&mut self, window: Window) -> Result<Progress> {
-        let guard = self.protect_rewrite(&window.file).await?;
+        let guard = self.protect(&window.file, Intent::Rewrite).await?;
         let (start, len) = (window.file.start, window.file.end - window.file.start);
         let job = self.job;
         let bytes = room(&mut self.staging, len)?;
@@ -194,40 +199,17 @@ impl<'a> Server<'a> {
         let done = own.within(&(start..start + moved));
         self.moved += done.end.saturating_sub(parcel.positions.start).min(parcel.len());
         written?;
-        release(guard)?;
+        guard.release()?;
         Ok(Progress::GoesOn)
     }
 
     /// Protects bytes that are about to be written, where others may sieve.
-    async fn protect(&mut self, file: &Range<u64>) -> Result<Option<Protection<'a>>> {
+    async fn protect(&mut self, file: &Range<u64>, intent: Intent) -> Result<Protection<'a>> {
         match self.steps.lock {
-            LockRule::EachWrite => self.job.protect_write(file, self.statistics).await.map(Some),
-            _ => Ok(None),
+            LockRule::EachWrite => self.job.protect(file, intent, self.statistics).await,
+            _ => Ok(Protection::default()),
         }
     }
-
-    /// Protects bytes of others that are about to be read and written back.
-    async fn protect_rewrite(&mut self, file: &Range<u64>) -> Result<Option<Protection<'a>>> {
-        match self.steps.lock {
-            LockRule::EachWrite => self.job.protect_rewrite(file, self.statistics).await.map(Some),
-            _ => Ok(None),
-        }
-    }
-
-    async fn lock(&mut self, file: &Range<u64>) -> Result<LockGuard> {
-        let range = LockRange {
-            offset: file.start,
-            len: file.end - file.start,
-            exclusive: self.job.prepared.direction == Direction::Write,
-        };
-        self.statistics.locks += 1;
-        super::lock(self.job, range).await
-    }
-}
-
-/// Ends the protection of bytes, if there was one.
-fn release(protection: Option<Protection<'_>>) -> Result<()> {
-    protection.map_or(Ok(()), Protection::release)
 }
 
 /// Where the data at a position is in the file.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::access::Access;
 use crate::access::memory::Parcel;
-use crate::comm::collective::{all_gather, index, rank_of};
+use crate::comm::collective::{all_gather, index};
 use crate::comm::{Communicator, Lane, Tag, receive};
 use crate::datatype::disjoint::disjoint;
 use crate::datatype::layout::Layout;
@@ -97,30 +97,21 @@ impl Lesson {
     }
 }
 
-/// What is known of the requests of all ranks.
-#[derive(Clone, Copy)]
-struct Requests<'a> {
-    summaries: &'a [Summary],
-    undisturbed: bool,
-    all_known: bool,
-    overlaps: bool,
-    correction: Correction,
-}
-
 impl Circumstances<'_> {
-    fn plan(&self, requests: &Requests<'_>, collective: bool) -> Plan {
-        Plan::new(&Planning {
+    /// An independent request, which this rank knows and nobody else asks for.
+    fn planning<'a>(&'a self, requests: &'a [Summary]) -> Planning<'a> {
+        Planning {
             direction: self.direction,
-            requests: requests.summaries,
-            collective,
+            requests,
+            collective: false,
             atomic: self.atomic,
-            undisturbed: requests.undisturbed,
-            all_known: requests.all_known,
-            overlaps: requests.overlaps,
+            undisturbed: false,
+            all_known: true,
+            overlaps: false,
             hints: self.hints,
             file: self.file,
-            correction: requests.correction,
-        })
+            correction: self.lesson.correction,
+        }
     }
 }
 
@@ -137,11 +128,13 @@ fn summary(access: &Access, in_order: bool) -> Summary {
 /// Plans a request that concerns nobody else.
 pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
     let summaries = &[summary(&own, around.in_order)];
-    let correction = around.lesson.correction;
-    let known =
-        Requests { summaries, undisturbed: false, all_known: true, overlaps: false, correction };
-    let plan = around.plan(&known, false);
-    let asked = Asked::new(&summaries[0], true, correction.of(plan.base.kind));
+    let plan = Plan::new(&around.planning(summaries));
+    let asked = Asked::new(&summaries[0], true, around.lesson.correction.of(plan.base.kind));
+    prepared(around, own, plan, asked)
+}
+
+/// What is planned of an independent request.
+fn prepared(around: &Circumstances<'_>, own: Access, plan: Plan, asked: Asked) -> Prepared {
     Prepared {
         plan,
         direction: around.direction,
@@ -166,37 +159,46 @@ pub(crate) async fn together(
     synchronisation: &mut Duration,
 ) -> Result<(Vec<Lesson>, Outlook)> {
     let announcement = Announcement::new(around, &own);
-    let first = match known.0.is_empty() {
-        true => announcement.to_wire(),
-        false => announcement.to_short_wire(&known),
+    let lesson = match communicator.rank() {
+        0 => around.lesson,
+        _ => Lesson { correction: Correction::default(), ..around.lesson },
     };
     let began = Moment::now();
+    let first = announcement.to_wire(around.name, &known, lesson);
     let first = all_gather(communicator, call, first).await;
     *synchronisation += began.elapsed();
     let mut gathered = first?;
     same_call(&gathered)?;
-    let first = gathered.iter().map(|wire| known_of(wire)).collect::<Result<Vec<_>>>()?;
-    let (known, lessons): (Vec<Known>, Vec<Lesson>) = first.into_iter().unzip();
+    let first = gathered.iter().map(|wire| opening(&mut Reader::new(wire)));
+    let (known, lessons): (Vec<Known>, Vec<Lesson>) =
+        first.collect::<Result<Vec<_>>>()?.into_iter().unzip();
     if let Some(number) = Known::agreed(&known) {
         return Ok((lessons, Outlook::Known(number)));
     }
     if known.iter().any(|one| !one.0.is_empty()) {
-        gathered = all_gather(communicator, call, announcement.to_wire()).await?;
+        let whole = announcement.to_wire(around.name, &Known::default(), lesson);
+        gathered = all_gather(communicator, call, whole).await?;
     }
     let announcements: Vec<Announcement> =
         gathered.iter().map(|wire| Announcement::from_wire(wire)).collect::<Result<_>>()?;
-    let (own, announcements) = agree(around.name, own, announcements)?;
+    if let Some(error) = most_specific(announcements.iter().map(|one| one.error.clone())) {
+        return Err(error);
+    }
+    let own = own.map_err(|_| {
+        Error::new(ErrorClass::Intern, format!("{}: a rank's request got lost", around.name))
+    })?;
     let summaries: Vec<Summary> = announcements.iter().map(|one| one.summary.clone()).collect();
-    let undisturbed = announcements.iter().all(|one| one.blocking);
     // All ranks look at the same words, so that they come to the same conclusion.
+    let undisturbed = announcements.iter().all(|one| one.blocking);
     let all_known = announcements.iter().all(|one| one.access.is_some());
     let correction = lessons[0].correction;
-    let summaries = &summaries[..];
-    let known = Requests { summaries, undisturbed, all_known, overlaps: false, correction };
-    let mut plan = around.plan(&known, true);
+    let around_all = around.planning(&summaries);
+    let planning = Planning { collective: true, undisturbed, all_known, correction, ..around_all };
+    let mut plan = Plan::new(&planning);
     let (mut peers, mut disjoint) = (Vec::new(), true);
     if let Steps::Shuffled(shuffled) = &plan.steps {
-        peers = learn(communicator, call, shuffled, &own, announcements).await?;
+        let accesses = announcements.into_iter().map(|one| one.access).collect();
+        peers = learn(communicator, call, shuffled, &own, accesses).await?;
         if around.direction == Direction::Write {
             disjoint = match shuffled.shared() {
                 _ if all_known => are_apart(communicator, call, &peers).await?,
@@ -205,22 +207,18 @@ pub(crate) async fn together(
             };
             // Two ranks must not copy to a byte at once, and all must know that none do.
             if !disjoint && shuffled.shared().is_some() {
-                plan = around.plan(&Requests { overlaps: true, ..known }, true);
+                plan = Plan::new(&Planning { overlaps: true, ..planning });
             }
         }
     }
     let own_summary = &summaries[index(communicator.rank())];
     let asked = Asked::new(own_summary, all_known, correction.of(plan.base.kind));
     let prepared = Prepared {
-        plan,
-        direction: around.direction,
-        own,
-        asked,
         peers,
         disjoint,
         ends_in_region: undisturbed && around.file.shared_bytes > 0,
         collective: true,
-        complete: Mutex::default(),
+        ..prepared(around, own, plan, asked)
     };
     Ok((lessons, Outlook::New(Arc::new(prepared))))
 }
@@ -257,36 +255,20 @@ pub(crate) enum Outlook {
     New(Arc<Prepared>),
 }
 
-/// The plans that a rank has for its request, and what it measured in its last call.
-fn known_of(wire: &[u8]) -> Result<(Known, Lesson)> {
-    let mut reader = Reader::new(wire);
+/// The beginning of what a rank announces: the plans that it has for its request, and what it
+/// measured in its last call.
+fn opening(reader: &mut Reader<'_>) -> Result<(Known, Lesson)> {
     reader.text()?;
-    Ok((Known::read(&mut reader)?, Lesson::read(&mut reader)?))
-}
-
-/// All announcements, or the error that all ranks return.
-fn agree(
-    name: &str,
-    own: Result<Access>,
-    announcements: Vec<Announcement>,
-) -> Result<(Access, Vec<Announcement>)> {
-    let errors = announcements.iter().map(|one| one.error.clone()).collect();
-    if let Some(error) = most_specific(errors) {
-        return Err(error);
-    }
-    let lost = || Error::new(ErrorClass::Intern, format!("{name}: a rank's request got lost"));
-    Ok((own.map_err(|_| lost())?, announcements))
+    Ok((Known::read(reader)?, Lesson::read(reader)?))
 }
 
 /// What each rank announces of its request to all others.
 struct Announcement {
-    name: Vec<u8>,
     blocking: bool,
     error: Option<Error>,
     summary: Summary,
     /// The access itself, if it is short.
     access: Option<Access>,
-    lesson: Lesson,
 }
 
 impl Announcement {
@@ -299,27 +281,20 @@ impl Announcement {
                 (Some(error.clone()), nothing, None)
             }
         };
-        let name = around.name.as_bytes().to_vec();
-        let (blocking, lesson) = (around.blocking, around.lesson);
-        Announcement { name, blocking, error, summary, access, lesson }
+        Announcement { blocking: around.blocking, error, summary, access }
     }
 
-    /// Only the name, and the plans for it.
-    fn to_short_wire(&self, known: &Known) -> Vec<u8> {
+    /// The name of the call and the plans that the rank has for it; if it has none, its request.
+    fn to_wire(&self, name: &str, known: &Known, lesson: Lesson) -> Vec<u8> {
         let mut writer = Writer::default();
-        writer.text(&self.name);
+        writer.text(name.as_bytes());
         known.write(&mut writer);
-        self.lesson.write(&mut writer);
-        writer.bytes
-    }
-
-    fn to_wire(&self) -> Vec<u8> {
-        let mut writer = Writer::default();
-        writer.text(&self.name);
-        Known::default().write(&mut writer);
-        self.lesson.write(&mut writer);
+        lesson.write(&mut writer);
+        if !known.0.is_empty() {
+            return writer.bytes;
+        }
         writer.unsigned(u64::from(self.blocking));
-        writer.text(&self.error.as_ref().map(Error::to_wire).unwrap_or_default());
+        writer.error(self.error.as_ref());
         let Summary { reach, len, piece_bytes, sorted, in_order } = &self.summary;
         let orders = u64::from(*sorted) | u64::from(*in_order) << 1;
         for number in [reach.start, reach.end, *len, *piece_bytes, orders] {
@@ -338,12 +313,9 @@ impl Announcement {
 
     fn from_wire(wire: &[u8]) -> Result<Announcement> {
         let mut reader = Reader::new(wire);
-        let name = reader.text()?.to_vec();
-        Known::read(&mut reader)?;
-        let lesson = Lesson::read(&mut reader)?;
+        opening(&mut reader)?;
         let blocking = reader.unsigned()? != 0;
-        let error = reader.text()?;
-        let error = (!error.is_empty()).then(|| Error::from_wire(error));
+        let error = reader.error()?;
         let (start, end) = (reader.unsigned()?, reader.unsigned()?);
         let (len, piece_bytes) = (reader.unsigned()?, reader.unsigned()?.max(1));
         let orders = reader.unsigned()?;
@@ -354,23 +326,24 @@ impl Announcement {
             bytes => Some(Access::read(&mut Reader::new(bytes))?),
         };
         reader.finish()?;
-        Ok(Announcement { name, blocking, error, summary, access, lesson })
+        Ok(Announcement { blocking, error, summary, access })
     }
 }
 
-/// The accesses of all ranks, as far as this rank needs them.
+/// The accesses of all ranks, as far as this rank needs them; irregular ones were not announced.
 async fn learn(
     communicator: &dyn Communicator,
     call: u64,
     shuffled: &Shuffled,
     own: &Access,
-    announcements: Vec<Announcement>,
+    announced: Vec<Option<Access>>,
 ) -> Result<Vec<Access>> {
     match shuffled.shared() {
+        _ if announced.iter().all(Option::is_some) => Ok(announced.into_iter().flatten().collect()),
         Some(SharedWindows { service: Service::SelfScheduled(_), .. }) => {
-            outlines(communicator, call, shuffled, own, announcements).await
+            outlines(communicator, call, shuffled, own, announced).await
         }
-        _ => complete(communicator, call, shuffled, own, announcements).await,
+        _ => complete(communicator, call, shuffled, own, announced).await,
     }
 }
 
@@ -383,12 +356,11 @@ async fn complete(
     call: u64,
     shuffled: &Shuffled,
     own: &Access,
-    announcements: Vec<Announcement>,
+    announced: Vec<Option<Access>>,
 ) -> Result<Vec<Access>> {
     let tag = Tag { call, lane: Lane::Control };
     let rank = communicator.rank();
-    let irregular = |announcement: &Announcement| announcement.access.is_none();
-    if irregular(&announcements[index(rank)]) {
+    if announced[index(rank)].is_none() {
         for domain in shuffled.domains() {
             let holder = shuffled.holder(rank, domain);
             if holder != rank {
@@ -401,10 +373,9 @@ async fn complete(
     let domain = shuffled.domain_of(rank);
     let holds = |source| domain.is_some_and(|domain| shuffled.holder(source, domain) == rank);
     let nothing = own.part(&(own.positions().start..own.positions().start))?;
-    let mut peers = Vec::with_capacity(announcements.len());
-    for (peer, announcement) in announcements.into_iter().enumerate() {
-        let peer = rank_of(peer);
-        peers.push(match announcement.access {
+    let mut peers = Vec::with_capacity(announced.len());
+    for (peer, access) in (0..).zip(announced) {
+        peers.push(match access {
             _ if peer == rank => own.clone(),
             Some(access) => access,
             None if holds(peer) => {
@@ -424,23 +395,18 @@ async fn outlines(
     call: u64,
     shuffled: &Shuffled,
     own: &Access,
-    announcements: Vec<Announcement>,
+    announced: Vec<Option<Access>>,
 ) -> Result<Vec<Access>> {
-    let accesses: Option<Vec<Access>> =
-        announcements.iter().map(|announcement| announcement.access.clone()).collect();
-    if let Some(accesses) = accesses {
-        return Ok(accesses);
-    }
     let mut writer = Writer::default();
-    if announcements[index(communicator.rank())].access.is_none() {
+    if announced[index(communicator.rank())].is_none() {
         outline(own, shuffled)?.write(&mut writer);
     }
     let outlines = all_gather(communicator, call, writer.bytes).await?;
-    let access = |(announcement, outline): (Announcement, Vec<u8>)| match announcement.access {
+    let access = |(access, outline): (Option<Access>, Vec<u8>)| match access {
         Some(access) => Ok(access),
         None => Access::read(&mut Reader::new(&outline)),
     };
-    announcements.into_iter().zip(outlines).map(access).collect()
+    announced.into_iter().zip(outlines).map(access).collect()
 }
 
 /// One stretch of the file for each window that an access has bytes in, from the first of them to
@@ -477,6 +443,11 @@ async fn are_disjoint(
     let verdict = shuffled.domain_of(communicator.rank()).is_none_or(|domain| {
         (0..shuffled.rounds()).all(|round| is_clean(shuffled.window(domain, round)))
     });
+    all_say(communicator, call, verdict).await
+}
+
+/// Whether all ranks come to a good verdict.
+async fn all_say(communicator: &dyn Communicator, call: u64, verdict: bool) -> Result<bool> {
     let verdicts = all_gather(communicator, call, vec![u8::from(verdict)]).await?;
     Ok(verdicts.iter().all(|verdict| *verdict == [1]))
 }
@@ -489,8 +460,7 @@ async fn are_apart(communicator: &dyn Communicator, call: u64, all: &[Access]) -
     }
     let own = index(communicator.rank());
     let verdict = pairs_disjoint(all, compared_by(own, all.len()));
-    let verdicts = all_gather(communicator, call, vec![u8::from(verdict)]).await?;
-    Ok(verdicts.iter().all(|verdict| *verdict == [1]))
+    all_say(communicator, call, verdict).await
 }
 
 /// The pairs of accesses that a rank compares, so that together all ranks compare every pair once:

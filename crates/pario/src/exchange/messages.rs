@@ -11,10 +11,10 @@
 
 use std::collections::HashMap;
 
-use super::executor::{Carrier, Executor};
+use super::executor::Executor;
 use super::relay::{Packet, Packets};
 use super::window::reach;
-use super::{Job, Protection};
+use super::{Intent, Job, Protection};
 use crate::access::memory::{Parcel, Turns};
 use crate::comm::{Lane, Tag, receive};
 use crate::datatype::copy::Stores;
@@ -44,16 +44,14 @@ impl Mail {
         let gave_up = job.refused.is_some();
         Mail { unanswered: HashMap::new(), packets: Packets::new(), gave_up }
     }
+
+    /// Whether this rank goes on, as others learn it.
+    pub(super) fn state(&self) -> u8 {
+        if self.gave_up { GAVE_UP } else { GOES_ON }
+    }
 }
 
 impl<'a> Executor<'a> {
-    pub(super) fn mail(&mut self) -> &mut Mail {
-        match &mut self.carrier {
-            Carrier::Messages(mail) => mail,
-            Carrier::Shared(_) => unreachable!("bytes travel in messages here"),
-        }
-    }
-
     /// The aggregators to which this rank sends, or from which it receives, messages in a round,
     /// with its parcels for them.
     fn own_parcels(&self, round: u64) -> Vec<(u32, Parcel<'a>)> {
@@ -82,16 +80,13 @@ impl<'a> Executor<'a> {
     pub(super) async fn send_own(&mut self, round: u64) -> Result<()> {
         for (aggregator, parcel) in self.own_parcels(round) {
             self.wait_for_answers(aggregator, ROUNDS_AHEAD - 1).await?;
-            let mut bytes = Vec::new();
-            if self.mail().gave_up {
-                bytes.push(GAVE_UP);
-            } else {
-                bytes = vec![GOES_ON; narrow(parcel.len()) + 1];
-                let payload = bytes.split_last_mut().map_or(&mut [][..], |(_, payload)| payload);
-                self.job.buffer.pack(&parcel.positions, payload);
+            let len = if self.mail.gave_up { 0 } else { narrow(parcel.len()) };
+            let mut bytes = vec![self.mail.state(); len + 1];
+            if len > 0 {
+                self.job.buffer.pack(&parcel.positions, &mut bytes[..len]);
             }
             self.send(aggregator, Lane::Data, bytes)?;
-            *self.mail().unanswered.entry(aggregator).or_default() += 1;
+            *self.mail.unanswered.entry(aggregator).or_default() += 1;
         }
         Ok(())
     }
@@ -99,19 +94,25 @@ impl<'a> Executor<'a> {
     /// Write, as an aggregator: assembles the window of this round and stores it.
     pub(super) async fn store_window(&mut self, round: u64) -> Result<()> {
         let Some((domain, ranks, parcels)) = self.window_parcels(round) else { return Ok(()) };
-        if self.mail().gave_up {
+        if self.mail.gave_up {
             self.window.close();
         }
         let file = reach(&parcels);
-        let guard = match self.shuffled.holes() {
-            _ if self.window.is_closed() => None,
-            Holes::Locked => Some(self.job.protect_rewrite(&file, self.statistics).await),
-            Holes::Skipped if self.shuffled.is_careful() => {
-                Some(self.job.protect_write(&file, self.statistics).await)
-            }
+        let intent = match self.shuffled.holes() {
+            Holes::Locked => Some(Intent::Rewrite),
+            Holes::Skipped if self.shuffled.is_careful() => Some(Intent::Write),
             _ => None,
         };
-        let guard = guard.and_then(|guard| guard.map_err(|error| self.window.fail(error)).ok());
+        let guard = match intent {
+            Some(intent) if !self.window.is_closed() => {
+                self.job.protect(&file, intent, self.statistics).await
+            }
+            _ => Ok(Protection::default()),
+        };
+        let guard = guard.unwrap_or_else(|error| {
+            self.window.fail(error);
+            Protection::default()
+        });
         self.window.prepare(self.job, &parcels, self.statistics);
         settle(&mut self.statistics.storage).await;
         let arrived = self.arrivals(domain, &ranks, &parcels).await?;
@@ -119,17 +120,15 @@ impl<'a> Executor<'a> {
         drop(arrived);
         let end = self.window.store(self.job, &parcels, self.statistics);
         settle(&mut self.statistics.storage).await;
-        if let Some(Err(error)) = guard.map(Protection::release) {
+        if let Err(error) = guard.release() {
             self.window.fail(error);
         }
         self.part.leave_undone(end..file.end);
-        let is_closed = self.window.is_closed();
-        self.mail().gave_up |= is_closed;
-        let answer = if is_closed { GAVE_UP } else { GOES_ON };
-        let own = self.job.communicator.rank();
-        for rank in ranks.into_iter().filter(|&rank| rank != own) {
-            if self.shuffled.phases().is_none() {
-                self.send(rank, Lane::Answer, vec![answer])?;
+        self.mail.gave_up |= self.window.is_closed();
+        if self.shuffled.phases().is_none() {
+            let own = self.job.communicator.rank();
+            for rank in ranks.into_iter().filter(|&rank| rank != own) {
+                self.send(rank, Lane::Answer, vec![self.mail.state()])?;
             }
         }
         Ok(())
@@ -147,22 +146,18 @@ impl<'a> Executor<'a> {
         let mut arrived = Vec::with_capacity(ranks.len());
         for (&rank, parcel) in ranks.iter().zip(parcels) {
             let packet = match self.shuffled.phases() {
-                _ if rank == own => Some(Packet::default()),
-                None => payload(self.receive(rank, Lane::Data).await?, parcel.len())?,
-                Some(_) => {
-                    let packet = self.mail().packets.remove(&(rank, domain.aggregator));
-                    let whole = packet.filter(|packet| wide(packet.bytes().len()) == parcel.len());
-                    if whole.is_none() && !self.mail().gave_up {
-                        return Err(malformed());
-                    }
-                    whole
-                }
+                _ if rank == own => Packet::default(),
+                None => Packet::new(self.receive_data(rank).await?),
+                Some(_) => self.mail.packets.remove(&(rank, domain.aggregator)).unwrap_or_default(),
             };
-            if packet.is_none() {
+            if rank != own && wide(packet.bytes().len()) != parcel.len() {
                 // Its sender, or a rank that had to pass it on, has given up.
-                self.window.close();
+                match self.mail.gave_up {
+                    true => self.window.close(),
+                    false => self.refuse(),
+                }
             }
-            arrived.push(packet.unwrap_or_default());
+            arrived.push(packet);
         }
         Ok(arrived)
     }
@@ -189,7 +184,7 @@ impl<'a> Executor<'a> {
     /// Read, as an aggregator: fetches the window of this round and hands its bytes out.
     pub(super) async fn fetch_window(&mut self, round: u64) -> Result<()> {
         let Some((domain, ranks, mut parcels)) = self.window_parcels(round) else { return Ok(()) };
-        if self.mail().gave_up {
+        if self.mail.gave_up {
             self.window.close();
         }
         let file = reach(&parcels);
@@ -248,15 +243,15 @@ impl<'a> Executor<'a> {
                 continue;
             }
             if self.shuffled.phases().is_some() {
-                self.mail().gave_up |= failed;
-                self.mail().packets.insert((rank, domain.aggregator), Packet::new(bytes));
+                self.mail.gave_up |= failed;
+                self.mail.packets.insert((rank, domain.aggregator), Packet::new(bytes));
                 continue;
             }
             if let (true, Some(state)) = (failed, bytes.last_mut()) {
                 *state = GAVE_UP;
             }
             self.send(rank, Lane::Data, bytes)?;
-            *self.mail().unanswered.entry(rank).or_default() += 1;
+            *self.mail.unanswered.entry(rank).or_default() += 1;
         }
         Ok(())
     }
@@ -264,21 +259,19 @@ impl<'a> Executor<'a> {
     /// Read, as a rank: receives the bytes that other aggregators fetched in this round.
     pub(super) async fn receive_own(&mut self, round: u64) -> Result<()> {
         for (aggregator, parcel) in self.own_parcels(round) {
-            let bytes = self.receive(aggregator, Lane::Data).await?;
-            let (&state, payload) = bytes.split_last().ok_or_else(malformed)?;
-            self.mail().gave_up |= state == GAVE_UP;
-            self.unpack_own(&parcel, payload)?;
-            let answer = if self.mail().gave_up { GAVE_UP } else { GOES_ON };
-            self.send(aggregator, Lane::Answer, vec![answer])?;
+            let bytes = self.receive_data(aggregator).await?;
+            self.unpack_own(&parcel, &bytes);
+            self.send(aggregator, Lane::Answer, vec![self.mail.state()])?;
         }
         Ok(())
     }
 
     /// Puts bytes of a parcel to their places; there may be fewer than were asked for.
-    pub(super) fn unpack_own(&mut self, parcel: &Parcel<'_>, payload: &[u8]) -> Result<()> {
+    pub(super) fn unpack_own(&mut self, parcel: &Parcel<'_>, payload: &[u8]) {
         let (start, len) = (parcel.positions.start, wide(payload.len()));
         if len > parcel.len() {
-            return Err(malformed());
+            self.part.miss(start);
+            return self.refuse();
         }
         if len < parcel.len() {
             self.part.miss(start + len);
@@ -286,22 +279,21 @@ impl<'a> Executor<'a> {
         if self.job.refused.is_none() {
             self.job.buffer.unpack(&(start..start + len), payload);
         }
-        Ok(())
     }
 
     /// Waits until a rank has at most `limit` unanswered messages.
     async fn wait_for_answers(&mut self, rank: u32, limit: u32) -> Result<()> {
-        while self.mail().unanswered.get(&rank).is_some_and(|&count| count > limit) {
+        while self.mail.unanswered.get(&rank).is_some_and(|&count| count > limit) {
             let answer = self.receive(rank, Lane::Answer).await?;
-            self.mail().gave_up |= answer.first() == Some(&GAVE_UP);
-            self.mail().unanswered.entry(rank).and_modify(|count| *count -= 1);
+            self.mail.gave_up |= answer.first() == Some(&GAVE_UP);
+            self.mail.unanswered.entry(rank).and_modify(|count| *count -= 1);
         }
         Ok(())
     }
 
     /// After the last round.
     pub(super) async fn wait_for_all_answers(&mut self) -> Result<()> {
-        let mut ranks: Vec<u32> = self.mail().unanswered.keys().copied().collect();
+        let mut ranks: Vec<u32> = self.mail.unanswered.keys().copied().collect();
         ranks.sort_unstable();
         for rank in ranks {
             self.wait_for_answers(rank, 0).await?;
@@ -315,20 +307,28 @@ impl<'a> Executor<'a> {
         self.job.communicator.send(to, Tag { call: self.job.call, lane }, bytes)
     }
 
-    pub(super) async fn receive(&self, from: u32, lane: Lane) -> Result<Vec<u8>> {
+    /// The bytes of the next message from a rank, without the last one: that says whether its sender
+    /// goes on.
+    pub(super) async fn receive_data(&mut self, from: u32) -> Result<Vec<u8>> {
+        let mut bytes = self.receive(from, Lane::Data).await?;
+        match bytes.pop() {
+            Some(state) => self.mail.gave_up |= state == GAVE_UP,
+            None => self.refuse(),
+        }
+        Ok(bytes)
+    }
+
+    /// Gives up because of a message that is not as the plan says.
+    pub(super) fn refuse(&mut self) {
+        self.window.fail(malformed());
+        self.mail.gave_up = true;
+    }
+
+    async fn receive(&self, from: u32, lane: Lane) -> Result<Vec<u8>> {
         receive(self.job.communicator, from, Tag { call: self.job.call, lane }).await
     }
 }
 
 pub(super) fn malformed() -> Error {
     Error::new(ErrorClass::Intern, "a rank sent a malformed piece of data")
-}
-
-/// The bytes of a message of known length; `None` if its sender gave up.
-fn payload(mut message: Vec<u8>, len: u64) -> Result<Option<Packet>> {
-    match message.pop().ok_or_else(malformed)? {
-        GAVE_UP => Ok(None),
-        _ if wide(message.len()) == len => Ok(Some(Packet::new(message))),
-        _ => Err(malformed()),
-    }
 }

@@ -33,55 +33,51 @@ pub(super) async fn lock(job: &Job<'_>, range: LockRange) -> Result<LockGuard> {
     Ok(guard)
 }
 
-/// What keeps writers and rewriters of a file apart while it lives.
-pub(super) enum Protection<'a> {
-    /// The write has passed the gate.
-    Passed { _pass: Pass<'a> },
-    /// The range is locked; a rewriter has closed the gate as well.
-    Locked { lock: LockGuard, closed: Option<Pass<'a>> },
+/// What a rank does to bytes of the file that other ranks may want as well.
+#[derive(Clone, Copy)]
+pub(super) enum Intent {
+    /// It writes them.
+    Write,
+    /// It reads them, with bytes of others among them, and writes them back.
+    Rewrite,
+}
+
+/// What keeps writers and rewriters of a file apart while it lives; nothing, by default.
+#[derive(Default)]
+pub(super) struct Protection<'a> {
+    lock: Option<LockGuard>,
+    /// A plain write has passed the gate, or a rewriter has closed it.
+    pass: Option<Pass<'a>>,
 }
 
 impl Protection<'_> {
     /// Ends the protection; an error if the bytes were not protected to the end.
     pub(super) fn release(self) -> Result<()> {
-        match self {
-            Protection::Passed { .. } => Ok(()),
-            Protection::Locked { lock, closed } => {
-                let released = lock.release();
-                drop(closed);
-                released
-            }
-        }
+        let released = self.lock.map_or(Ok(()), LockGuard::release);
+        drop(self.pass);
+        released
     }
 }
 
 impl<'a> Job<'a> {
-    /// Protects a plain write: it passes the gate if that is open, or locks its range.
-    pub(super) async fn protect_write(
+    /// Protects a range of the file. A plain write passes the gate if that is open, or locks the
+    /// range; no other rank writes there while a rewriter does.
+    pub(super) async fn protect(
         &self,
         file: &Range<u64>,
+        intent: Intent,
         statistics: &mut CallStatistics,
     ) -> Result<Protection<'a>> {
-        if let Some(pass) = Gate::of(self.communicator).and_then(Gate::pass) {
-            return Ok(Protection::Passed { _pass: pass });
+        let pass = match (Gate::of(self.communicator), intent) {
+            (None, _) => None,
+            (Some(gate), Intent::Write) => gate.pass(),
+            (Some(gate), Intent::Rewrite) => Some(gate.close(self.communicator).await?),
+        };
+        if let (Intent::Write, Some(_)) = (intent, &pass) {
+            return Ok(Protection { lock: None, pass });
         }
         statistics.locks += 1;
-        let range = LockRange::exclusive(file);
-        Ok(Protection::Locked { lock: lock(self, range).await?, closed: None })
-    }
-
-    /// Protects a rewrite of bytes of others: no other rank writes them meanwhile.
-    pub(super) async fn protect_rewrite(
-        &self,
-        file: &Range<u64>,
-        statistics: &mut CallStatistics,
-    ) -> Result<Protection<'a>> {
-        let closed = match Gate::of(self.communicator) {
-            Some(gate) => Some(gate.close(self.communicator).await?),
-            None => None,
-        };
-        statistics.locks += 1;
-        let range = LockRange::exclusive(file);
-        Ok(Protection::Locked { lock: lock(self, range).await?, closed })
+        let lock = lock(self, LockRange::exclusive(file)).await?;
+        Ok(Protection { lock: Some(lock), pass })
     }
 }

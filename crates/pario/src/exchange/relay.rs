@@ -14,12 +14,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::executor::Executor;
-use super::messages::{GAVE_UP, GOES_ON, malformed};
+use super::messages::{GAVE_UP, malformed};
 use crate::access::memory::Parcel;
 use crate::comm::Lane;
 use crate::error::Result;
 use crate::number::{narrow, wide};
-use crate::plan::Phases;
+use crate::plan::{Direction, Phases};
 use crate::virtual_time::Moment;
 
 /// Bytes of a length in a message.
@@ -56,108 +56,79 @@ fn keys(phases: Phases, from: u32, to: u32, phase: u32) -> Vec<Key> {
     sources.flat_map(|source| classes.iter().map(move |&class| (source, class))).collect()
 }
 
-/// Takes a message apart; returns whether its sender goes on.
-fn unpack(bytes: Vec<u8>, keys: &[Key], packets: &mut Packets) -> Result<u8> {
-    let (&state, rest) = bytes.split_last().ok_or_else(malformed)?;
-    let mut at = keys.len() * LEN_BYTES;
-    if rest.is_empty() && state == GAVE_UP {
-        return Ok(state);
-    }
-    let header = rest.get(..at).ok_or_else(malformed)?;
+/// Takes a message apart.
+fn unpack(bytes: Vec<u8>, keys: &[Key], packets: &mut Packets) -> Result<()> {
+    let (mut at, end) = (keys.len() * LEN_BYTES, bytes.len());
+    let header = bytes.get(..at).ok_or_else(malformed)?;
     let lens: Vec<usize> = header
         .chunks_exact(LEN_BYTES)
         .map(|len| narrow(u64::from_le_bytes(len.try_into().unwrap_or_default())))
         .collect();
-    let end = rest.len();
     let message = Arc::new(bytes);
     for (&key, len) in keys.iter().zip(lens) {
         let place = at..at.checked_add(len).filter(|&to| to <= end).ok_or_else(malformed)?;
         at = place.end;
         packets.insert(key, Packet { message: message.clone(), place });
     }
-    Ok(state)
+    Ok(())
 }
 
 impl Executor<'_> {
     /// Write: brings the packets of this round to the ranks that store them.
     pub(super) async fn relay_forth(&mut self, phases: Phases, round: u64) -> Result<()> {
-        self.mail().packets.clear();
+        self.mail.packets.clear();
         let rank = self.job.communicator.rank();
         for phase in 0..phases.count {
             let began = Moment::now();
-            if let Some((to, keys)) = self.keys_forth(phases, phase) {
-                let message = match self.mail().gave_up {
-                    true => vec![GAVE_UP],
-                    false => self.pack(&keys, round),
-                };
-                self.send(to, Lane::Data, message)?;
+            if let Some(to) = phases.target(rank, phase) {
+                self.send_packets(to, &keys(phases, rank, to, phase), round)?;
             }
             for from in phases.senders(rank, phase) {
-                let keys = keys(phases, from, rank, phase);
-                if !keys.is_empty() {
-                    let bytes = self.receive(from, Lane::Data).await?;
-                    self.take_packets(bytes, &keys)?;
-                }
+                self.receive_packets(from, &keys(phases, from, rank, phase)).await?;
             }
             self.statistics.add_phase(phase, began.elapsed());
         }
         Ok(())
     }
 
-    /// The rank to which this one sends packets in a phase of a write, and which.
-    fn keys_forth(&self, phases: Phases, phase: u32) -> Option<(u32, Vec<Key>)> {
-        let rank = self.job.communicator.rank();
-        let to = phases.target(rank, phase)?;
-        let keys = keys(phases, rank, to, phase);
-        (!keys.is_empty()).then_some((to, keys))
-    }
-
-    /// A message of packets that this rank has; its own come from its buffer.
+    /// A message of packets that this rank has; its own come from its buffer in a write. A rank that
+    /// has given up writes nothing, but passes on what is read.
     fn pack(&mut self, keys: &[Key], round: u64) -> Vec<u8> {
         let rank = self.job.communicator.rank();
-        let own: Vec<Range<u64>> = keys
-            .iter()
-            .map(|&(source, class)| match source == rank {
-                true => self.own_positions(class, round),
-                false => 0..0,
-            })
-            .collect();
-        let buffer = self.job.buffer;
-        let packets = &mut self.mail().packets;
-        let passed = |key: &Key| packets.get(key).map_or(&[][..], Packet::bytes);
-        let len = |(key, own): (&Key, &Range<u64>)| match key.0 == rank {
-            true => narrow(own.end - own.start),
-            false => passed(key).len(),
-        };
-        let lens: Vec<usize> = keys.iter().zip(&own).map(len).collect();
-        let total = lens.iter().sum::<usize>() + keys.len() * LEN_BYTES + 1;
-        let mut message = Vec::with_capacity(total);
-        lens.iter().for_each(|&len| message.extend(wide(len).to_le_bytes()));
-        for ((key, own), len) in keys.iter().zip(&own).zip(lens) {
-            if key.0 == rank && len > 0 {
-                let at = message.len();
-                message.resize(at + len, 0);
-                if let Some(room) = message.get_mut(at..) {
-                    buffer.pack(own, room);
-                }
-            } else {
-                message.extend_from_slice(passed(key));
+        let writes = self.job.prepared.direction == Direction::Write;
+        if writes && self.mail.gave_up {
+            return vec![GAVE_UP];
+        }
+        let (mut own, mut passed) = (Vec::new(), Vec::new());
+        for key in keys {
+            let is_own = writes && key.0 == rank;
+            own.push(if is_own { self.own_positions(key.1, round) } else { 0..0 });
+            passed.push(self.mail.packets.remove(key).unwrap_or_default());
+        }
+        let parts = || own.iter().zip(passed.iter().map(Packet::bytes));
+        let len = |own: &Range<u64>, passed: &[u8]| narrow(own.end - own.start) + passed.len();
+        let total: usize = parts().map(|(own, passed)| len(own, passed)).sum();
+        let mut message = Vec::with_capacity(total + keys.len() * LEN_BYTES + 1);
+        for (own, passed) in parts() {
+            message.extend(wide(len(own, passed)).to_le_bytes());
+        }
+        for (own, passed) in parts() {
+            let at = message.len();
+            message.extend_from_slice(passed);
+            if !own.is_empty() {
+                message.resize(at + len(own, passed), 0);
+                self.job.buffer.pack(own, &mut message[at..]);
             }
         }
-        for key in keys {
-            packets.remove(key);
-        }
-        message.push(GOES_ON);
+        message.push(self.mail.state());
         message
     }
 
     /// The positions of this rank's own data that a class stores in a round.
     fn own_positions(&self, class: u32, round: u64) -> Range<u64> {
-        let mut domains = self.shuffled.domains().iter();
-        let domain = domains.find(|domain| domain.aggregator == class);
-        domain.map_or(0..0, |domain| {
-            self.job.prepared.own.within(&self.shuffled.window(domain, round))
-        })
+        let own = &self.job.prepared.own;
+        let domain = self.shuffled.domain_of(class);
+        domain.map_or(0..0, |domain| own.within(&self.shuffled.window(domain, round)))
     }
 
     /// Read: brings the packets of this round from the ranks that fetched them to those that asked
@@ -167,48 +138,45 @@ impl Executor<'_> {
         for phase in (0..phases.count).rev() {
             let began = Moment::now();
             for to in phases.senders(rank, phase) {
-                let keys = keys(phases, to, rank, phase);
-                if !keys.is_empty() {
-                    let message = self.pack_back(&keys);
-                    self.send(to, Lane::Data, message)?;
-                }
+                self.send_packets(to, &keys(phases, to, rank, phase), round)?;
             }
-            if let Some((from, keys)) = self.keys_forth(phases, phase) {
-                let bytes = self.receive(from, Lane::Data).await?;
-                self.take_packets(bytes, &keys)?;
+            if let Some(from) = phases.target(rank, phase) {
+                self.receive_packets(from, &keys(phases, rank, from, phase)).await?;
             }
             self.statistics.add_phase(phase, began.elapsed());
         }
-        let mut packets = std::mem::take(&mut self.mail().packets);
+        let mut packets = std::mem::take(&mut self.mail.packets);
         for domain in self.shuffled.domains() {
             let positions = self.own_positions(domain.aggregator, round);
             if !positions.is_empty() && self.shuffled.holder(rank, domain) != rank {
                 let packet = packets.remove(&(rank, domain.aggregator)).unwrap_or_default();
                 let parcel = Parcel { access: &self.job.prepared.own, positions };
-                self.unpack_own(&parcel, packet.bytes())?;
+                self.unpack_own(&parcel, packet.bytes());
             }
         }
         Ok(())
     }
 
-    /// Takes a message apart.
-    fn take_packets(&mut self, bytes: Vec<u8>, keys: &[Key]) -> Result<()> {
-        let mail = self.mail();
-        mail.gave_up |= unpack(bytes, keys, &mut mail.packets)? == GAVE_UP;
-        Ok(())
+    /// Sends packets, if there are any.
+    fn send_packets(&mut self, to: u32, keys: &[Key], round: u64) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let message = self.pack(keys, round);
+        self.send(to, Lane::Data, message)
     }
 
-    fn pack_back(&mut self, keys: &[Key]) -> Vec<u8> {
-        let packets: Vec<Packet> =
-            keys.iter().map(|key| self.mail().packets.remove(key).unwrap_or_default()).collect();
-        let total: usize = packets.iter().map(|packet| packet.bytes().len()).sum();
-        let mut message = Vec::with_capacity(total + keys.len() * LEN_BYTES + 1);
-        for packet in &packets {
-            message.extend(wide(packet.bytes().len()).to_le_bytes());
+    /// Receives packets, if there are any.
+    async fn receive_packets(&mut self, from: u32, keys: &[Key]) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
         }
-        packets.iter().for_each(|packet| message.extend_from_slice(packet.bytes()));
-        message.push(if self.mail().gave_up { GAVE_UP } else { GOES_ON });
-        message
+        let bytes = self.receive_data(from).await?;
+        let is_nothing = bytes.is_empty() && self.mail.gave_up;
+        if !is_nothing && unpack(bytes, keys, &mut self.mail.packets).is_err() {
+            self.refuse();
+        }
+        Ok(())
     }
 }
 
@@ -223,18 +191,17 @@ mod tests {
         for len in [3u64, 2] {
             message.extend(len.to_le_bytes());
         }
-        message.extend(b"abcde\0");
+        message.extend(b"abcde");
         let mut packets = Packets::new();
-        assert_eq!(unpack(message.clone(), &keys, &mut packets).unwrap(), GOES_ON);
+        unpack(message.clone(), &keys, &mut packets).unwrap();
         assert_eq!(packets[&(0, 1)].bytes(), b"abc");
         assert_eq!(packets[&(2, 1)].bytes(), b"de");
-        for len in 0..message.len() - 1 {
+        for len in 0..message.len() {
             assert!(unpack(message[..len].to_vec(), &keys, &mut Packets::new()).is_err(), "{len}");
         }
         let mut long = message.clone();
         long[0] = 255;
         long[7] = 255;
         assert!(unpack(long, &keys, &mut Packets::new()).is_err());
-        assert_eq!(unpack(vec![GAVE_UP], &keys, &mut Packets::new()).unwrap(), GAVE_UP);
     }
 }

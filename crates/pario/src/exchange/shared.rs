@@ -22,7 +22,7 @@
 use std::ops::Range;
 
 use super::Job;
-use super::executor::{Carrier, Executor};
+use super::executor::Executor;
 use super::messages::malformed;
 use super::schedule::{Room, Schedule, Waiting};
 use super::sync::Ordering;
@@ -149,10 +149,10 @@ fn packed(parcels: &[Parcel<'_>]) -> Vec<u64> {
 
 impl<'a> Executor<'a> {
     fn shared(&mut self) -> &mut Shared<'a> {
-        match &mut self.carrier {
-            Carrier::Shared(shared) => shared,
-            Carrier::Messages(_) => unreachable!("windows are in shared memory here"),
-        }
+        let Some(shared) = &mut self.shared else {
+            unreachable!("windows are in shared memory here");
+        };
+        shared
     }
 
     /// The slot of a window.

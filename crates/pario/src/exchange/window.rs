@@ -131,7 +131,7 @@ impl Window {
             return file.start;
         }
         let stored = match self.holes != Holes::Skipped || self.complete {
-            true => self.write(job, file.clone(), statistics),
+            true => job.write(&[(file.start, self.bytes(&file))], statistics),
             false => self.write_pieces(job, parcels, statistics),
         };
         match stored {
@@ -176,16 +176,6 @@ impl Window {
         }
     }
 
-    fn write(
-        &mut self,
-        job: &Job<'_>,
-        file: Range<u64>,
-        statistics: &mut CallStatistics,
-    ) -> Result<()> {
-        let bytes = self.bytes(&file);
-        job.write(&[(file.start, bytes)], statistics)
-    }
-
     /// Stores the pieces without the holes between them, each run of bytes by one access, in
     /// ascending order: for holes that cannot be read or locked, or that are others'.
     fn write_pieces(
@@ -196,7 +186,7 @@ impl Window {
     ) -> Result<()> {
         for run in coverage::runs(&self.file, parcels) {
             let before = run.start - self.file.start;
-            let written = self.write(job, run, statistics);
+            let written = job.write(&[(run.start, self.bytes(&run))], statistics);
             written.map_err(|error| {
                 let moved = before + error.moved();
                 error.after_moving(moved)

@@ -309,14 +309,13 @@ impl Handle {
         if comm.rank() == 0 {
             // A failure is sent to the others, which wait for this message.
             let base = comm.counter_add(counts.iter().sum());
-            writer.text(&base.as_ref().err().map(Error::to_wire).unwrap_or_default());
+            writer.error(base.as_ref().err());
             writer.unsigned(base.unwrap_or(0));
         }
         let answer = broadcast(comm, begun.call, writer.bytes).await?;
         let mut reader = Reader::new(&answer);
-        let error = reader.text()?;
-        if !error.is_empty() {
-            return Ok(Err(Error::from_wire(error)));
+        if let Some(error) = reader.error()? {
+            return Ok(Err(error));
         }
         let base = reader.unsigned()?;
         let before: u64 = counts[..index(comm.rank())].iter().sum();
