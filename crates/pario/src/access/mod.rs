@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use crate::datatype::disjoint::disjoint;
 use crate::datatype::layout::Layout;
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
@@ -137,6 +138,33 @@ impl Access {
     pub(crate) fn fingerprint(&self) -> u64 {
         let place = self.first_data.rotate_left(21) ^ self.len.rotate_left(42);
         self.layout.fingerprint() ^ place
+    }
+
+    /// Whether it shares no byte with another one, as far as that can be seen quickly. Neither has
+    /// a layout that goes on after its request.
+    pub(crate) fn is_apart_from(&self, other: &Access) -> bool {
+        let (own, others) = (self.reach(), other.reach());
+        self.is_empty()
+            || other.is_empty()
+            || own.end <= others.start
+            || others.end <= own.start
+            || disjoint(
+                self.place(self.positions().start).0,
+                other.place(other.positions().start).0,
+            )
+    }
+
+    /// One stretch for each of some windows of the file, in ascending order, that it has bytes in:
+    /// from the first of them to the last.
+    pub(crate) fn outline(&self, windows: impl Iterator<Item = Range<u64>>) -> Result<Access> {
+        let stretch = |window: Range<u64>| {
+            let positions = self.within(&window);
+            let last = positions.end.checked_sub(1).filter(|last| positions.contains(last))?;
+            let (start, end) = (self.offset_of(positions.start), self.offset_of(last) + 1);
+            Some(Layout::block(start.cast_signed(), end - start))
+        };
+        let layout = Layout::joined(windows.filter_map(stretch).collect::<Result<Vec<_>>>()?)?;
+        Access::new(&layout, 0, layout.size())
     }
 
     pub(crate) fn write(&self, writer: &mut Writer) {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::comm::Communicator;
-use crate::comm::collective::{all_gather, rank_of};
+use crate::comm::collective::all_gather;
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::wide;
@@ -57,8 +57,8 @@ pub(super) async fn reports(
 /// The error that all ranks report.
 pub(super) fn most_specific(errors: impl Iterator<Item = Option<Error>>) -> Option<Error> {
     let mut agreed: Option<Error> = None;
-    for (index, error) in errors.enumerate() {
-        let Some(error) = error.map(|error| error.on_rank(rank_of(index))) else { continue };
+    for (rank, error) in (0..).zip(errors) {
+        let Some(error) = error.map(|error| error.on_rank(rank)) else { continue };
         if agreed.as_ref().is_none_or(|agreed| error.class() > agreed.class()) {
             agreed = Some(error);
         }

@@ -22,7 +22,6 @@ use super::shared::Shared;
 use super::window::Window;
 use crate::access::Access;
 use crate::access::memory::Parcel;
-use crate::comm::collective::rank_of;
 use crate::error::Result;
 use crate::plan::two_phase::{Placement, Route};
 use crate::plan::{Direction, Shuffled};
@@ -136,11 +135,10 @@ impl<'a> Executor<'a> {
         file: &Range<u64>,
         counts: impl Fn(u32) -> bool,
     ) -> (Vec<u32>, Vec<Parcel<'a>>) {
-        let parcel = |(rank, access): (usize, &'a Access)| {
-            let rank = rank_of(rank);
+        let parcel = |(rank, access): (u32, &'a Access)| {
             let positions = if counts(rank) { access.within(file) } else { 0..0 };
             (!positions.is_empty()).then_some((rank, Parcel { access, positions }))
         };
-        self.job.prepared.peers.iter().enumerate().filter_map(parcel).unzip()
+        (0..).zip(&self.job.prepared.peers).filter_map(parcel).unzip()
     }
 }

@@ -16,15 +16,13 @@ use crate::access::Access;
 use crate::access::memory::Parcel;
 use crate::comm::collective::{all_gather, index};
 use crate::comm::{Communicator, Lane, Tag, receive};
-use crate::datatype::disjoint::disjoint;
-use crate::datatype::layout::Layout;
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::hints::Hints;
 use crate::number::wide;
 use crate::plan::two_phase::{Service, SharedWindows};
 use crate::plan::{
-    Correction, Direction, Factors, FileFacts, Kind, Plan, Planning, Shuffled, Steps, Summary,
+    Correction, Direction, FileFacts, Lesson, Plan, Planning, Shuffled, Steps, Summary,
 };
 use crate::statistics::Asked;
 use crate::virtual_time::Moment;
@@ -54,47 +52,6 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) in_order: bool,
     /// What this rank measured in its last collective, and learned so far.
     pub(crate) lesson: Lesson,
-}
-
-/// Times of one rank in a collective (none, if the call is 0), and what it has learned from such
-/// times. What rank 0 has learned counts for all, since calls may end in any order.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Lesson {
-    pub(crate) call: u64,
-    pub(crate) exchange_ns: u64,
-    pub(crate) storage_ns: u64,
-    pub(crate) correction: Correction,
-    /// Whether a plan may be given up for a faster one.
-    pub(crate) may_switch: bool,
-}
-
-impl Lesson {
-    fn write(self, writer: &mut Writer) {
-        for number in [self.call, self.exchange_ns, self.storage_ns, u64::from(self.may_switch)] {
-            writer.unsigned(number);
-        }
-        // Most files have learned nothing yet.
-        let is_corrected = self.correction != Correction::default();
-        writer.unsigned(u64::from(is_corrected));
-        let kinds = if is_corrected { &Kind::ALL[..] } else { &[] };
-        for Factors { exchange, storage } in kinds.iter().map(|&kind| self.correction.of(kind)) {
-            writer.unsigned(exchange.to_bits());
-            writer.unsigned(storage.to_bits());
-        }
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Lesson> {
-        let (call, exchange_ns) = (reader.unsigned()?, reader.unsigned()?);
-        let (storage_ns, may_switch) = (reader.unsigned()?, reader.unsigned()? != 0);
-        let mut correction = Correction::default();
-        let kinds = if reader.unsigned()? != 0 { &Kind::ALL[..] } else { &[] };
-        for &kind in kinds {
-            let exchange = f64::from_bits(reader.unsigned()?);
-            *correction.of_mut(kind) =
-                Factors { exchange, storage: f64::from_bits(reader.unsigned()?) };
-        }
-        Ok(Lesson { call, exchange_ns, storage_ns, correction, may_switch })
-    }
 }
 
 impl Circumstances<'_> {
@@ -295,11 +252,7 @@ impl Announcement {
         }
         writer.unsigned(u64::from(self.blocking));
         writer.error(self.error.as_ref());
-        let Summary { reach, len, piece_bytes, sorted, in_order } = &self.summary;
-        let orders = u64::from(*sorted) | u64::from(*in_order) << 1;
-        for number in [reach.start, reach.end, *len, *piece_bytes, orders] {
-            writer.unsigned(number);
-        }
+        self.summary.write(&mut writer);
         let mut access = Writer::default();
         if let Some(own) = &self.access {
             own.write(&mut access);
@@ -316,11 +269,7 @@ impl Announcement {
         opening(&mut reader)?;
         let blocking = reader.unsigned()? != 0;
         let error = reader.error()?;
-        let (start, end) = (reader.unsigned()?, reader.unsigned()?);
-        let (len, piece_bytes) = (reader.unsigned()?, reader.unsigned()?.max(1));
-        let orders = reader.unsigned()?;
-        let (sorted, in_order) = (orders & 1 != 0, orders & 2 != 0);
-        let summary = Summary { reach: start..end, len, piece_bytes, sorted, in_order };
+        let summary = Summary::read(&mut reader)?;
         let access = match reader.text()? {
             [] => None,
             bytes => Some(Access::read(&mut Reader::new(bytes))?),
@@ -399,7 +348,9 @@ async fn outlines(
 ) -> Result<Vec<Access>> {
     let mut writer = Writer::default();
     if announced[index(communicator.rank())].is_none() {
-        outline(own, shuffled)?.write(&mut writer);
+        let rounds = 0..shuffled.rounds();
+        let windows = |domain| rounds.clone().map(move |round| shuffled.window(domain, round));
+        own.outline(shuffled.domains().iter().flat_map(windows))?.write(&mut writer);
     }
     let outlines = all_gather(communicator, call, writer.bytes).await?;
     let access = |(access, outline): (Option<Access>, Vec<u8>)| match access {
@@ -407,23 +358,6 @@ async fn outlines(
         None => Access::read(&mut Reader::new(&outline)),
     };
     announced.into_iter().zip(outlines).map(access).collect()
-}
-
-/// One stretch of the file for each window that an access has bytes in, from the first of them to
-/// the last.
-fn outline(access: &Access, shuffled: &Shuffled) -> Result<Access> {
-    let windows = shuffled
-        .domains()
-        .iter()
-        .flat_map(|domain| (0..shuffled.rounds()).map(move |round| shuffled.window(domain, round)));
-    let stretch = |window: Range<u64>| {
-        let positions = access.within(&window);
-        let last = positions.end.checked_sub(1).filter(|last| positions.contains(last))?;
-        let (start, end) = (access.offset_of(positions.start), access.offset_of(last) + 1);
-        Some(Layout::block(start.cast_signed(), end - start))
-    };
-    let layout = Layout::joined(windows.filter_map(stretch).collect::<Result<Vec<_>>>()?)?;
-    Access::new(&layout, 0, layout.size())
 }
 
 /// Whether no two ranks have the same byte in any window, where each aggregator knows all pieces of
@@ -483,21 +417,14 @@ fn pairs_disjoint(all: &[Access], mut pairs: impl Iterator<Item = (usize, usize)
     // Views go on after the request, where they may well overlap.
     let asked = |access: &Access| access.part(&access.positions());
     let Ok(asked) = all.iter().map(asked).collect::<Result<Vec<Access>>>() else { return false };
-    pairs.all(|(one, two)| {
-        let (one, two) = (&asked[one], &asked[two]);
-        let (mine, other) = (one.reach(), two.reach());
-        one.is_empty()
-            || two.is_empty()
-            || mine.end <= other.start
-            || other.end <= mine.start
-            || disjoint(one.place(one.positions().start).0, two.place(two.positions().start).0)
-    })
+    pairs.all(|(one, two)| asked[one].is_apart_from(&asked[two]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::datatype::layout::Layout;
+    use crate::plan::Factors;
 
     /// A filetype that ends after its last element overlaps with those of others when it is
     /// repeated; a request of one of them does not.

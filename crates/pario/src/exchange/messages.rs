@@ -204,29 +204,28 @@ impl<'a> Executor<'a> {
             }
         }
         let leaving = self.hand_out(&ranks, &parcels);
-        self.dispatch(domain, &ranks, leaving)
+        self.dispatch(domain, leaving)
     }
 
-    /// Gives this rank its bytes of the window; returns those of others, by parcel.
-    fn hand_out(&mut self, ranks: &[u32], parcels: &[Parcel<'a>]) -> Vec<Vec<u8>> {
+    /// Gives this rank its bytes of the window; returns those of others, each with a last byte that
+    /// says whether this rank goes on.
+    fn hand_out(&mut self, ranks: &[u32], parcels: &[Parcel<'a>]) -> Vec<(u32, Vec<u8>)> {
         let began = Moment::now();
         let own = self.job.communicator.rank();
-        // The last byte of a message says how its sender fares.
-        let state = usize::from(self.shuffled.phases().is_none());
-        let room = |(&rank, parcel): (&u32, &Parcel<'_>)| match rank == own {
-            true => Vec::new(),
-            false => vec![GOES_ON; narrow(parcel.len()) + state],
-        };
-        let mut leaving: Vec<Vec<u8>> = ranks.iter().zip(parcels).map(room).collect();
+        let state = if self.window.error.is_some() { GAVE_UP } else { GOES_ON };
+        let others = ranks.iter().zip(parcels).filter(|&(&rank, _)| rank != own);
+        let mut leaving: Vec<(u32, Vec<u8>)> =
+            others.map(|(&rank, parcel)| (rank, vec![state; narrow(parcel.len()) + 1])).collect();
         let mut contents = self.window.contents();
         let mut turns = Turns::new(&mut contents, parcels.len());
-        for ((&rank, parcel), leaving) in ranks.iter().zip(parcels).zip(&mut leaving) {
-            match rank == own {
-                true if self.job.refused.is_some() => {}
-                true => turns.take(self.job.buffer, parcel),
-                false => {
-                    turns.pack(&mut leaving[..narrow(parcel.len())], parcel, Stores::Cached);
+        let mut rooms = leaving.iter_mut();
+        for (&rank, parcel) in ranks.iter().zip(parcels) {
+            if rank == own {
+                if self.job.refused.is_none() {
+                    turns.take(self.job.buffer, parcel);
                 }
+            } else if let Some((_, room)) = rooms.next() {
+                turns.pack(&mut room[..narrow(parcel.len())], parcel, Stores::Cached);
             }
         }
         turns.run(true);
@@ -235,23 +234,15 @@ impl<'a> Executor<'a> {
     }
 
     /// Sends the bytes of a window on their way.
-    fn dispatch(&mut self, domain: &Domain, ranks: &[u32], leaving: Vec<Vec<u8>>) -> Result<()> {
-        let own = self.job.communicator.rank();
-        let failed = self.window.error.is_some();
-        for (&rank, mut bytes) in ranks.iter().zip(leaving) {
-            if rank == own {
-                continue;
-            }
+    fn dispatch(&mut self, domain: &Domain, leaving: Vec<(u32, Vec<u8>)>) -> Result<()> {
+        for (rank, mut bytes) in leaving {
             if self.shuffled.phases().is_some() {
-                self.mail.gave_up |= failed;
+                self.mail.gave_up |= bytes.pop() == Some(GAVE_UP);
                 self.mail.packets.insert((rank, domain.aggregator), Packet::new(bytes));
-                continue;
+            } else {
+                self.send(rank, Lane::Data, bytes)?;
+                *self.mail.unanswered.entry(rank).or_default() += 1;
             }
-            if let (true, Some(state)) = (failed, bytes.last_mut()) {
-                *state = GAVE_UP;
-            }
-            self.send(rank, Lane::Data, bytes)?;
-            *self.mail.unanswered.entry(rank).or_default() += 1;
         }
         Ok(())
     }
@@ -307,8 +298,8 @@ impl<'a> Executor<'a> {
         self.job.communicator.send(to, Tag { call: self.job.call, lane }, bytes)
     }
 
-    /// The bytes of the next message from a rank, without the last one: that says whether its sender
-    /// goes on.
+    /// The bytes of the next message from a rank, without the last one: that says whether its
+    /// sender goes on.
     pub(super) async fn receive_data(&mut self, from: u32) -> Result<Vec<u8>> {
         let mut bytes = self.receive(from, Lane::Data).await?;
         match bytes.pop() {

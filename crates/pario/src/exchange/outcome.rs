@@ -44,9 +44,9 @@ impl Part {
     }
 }
 
-/// The outcome of a call: the bytes of the rank's own request that moved, or the error of all ranks,
-/// which knows them too. `has_failed` says whether a rank has failed, if all know that already;
-/// `counts` says which ranges that a rank left undone are of this rank's concern.
+/// The outcome of a call: the bytes of the rank's own request that moved, or the error of all
+/// ranks, which knows them too. `has_failed` says whether a rank has failed, if all know that
+/// already; `counts` says which ranges that a rank left undone are of this rank's concern.
 pub(super) async fn conclude(
     job: &Job<'_>,
     part: Part,

@@ -70,7 +70,7 @@ fn unpack(bytes: Vec<u8>, keys: &[Key], packets: &mut Packets) -> Result<()> {
         at = place.end;
         packets.insert(key, Packet { message: message.clone(), place });
     }
-    Ok(())
+    if at == end { Ok(()) } else { Err(malformed()) }
 }
 
 impl Executor<'_> {
@@ -91,8 +91,8 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// A message of packets that this rank has; its own come from its buffer in a write. A rank that
-    /// has given up writes nothing, but passes on what is read.
+    /// A message of packets that this rank has; its own come from its buffer in a write. A rank
+    /// that has given up writes nothing, but passes on what is read.
     fn pack(&mut self, keys: &[Key], round: u64) -> Vec<u8> {
         let rank = self.job.communicator.rank();
         let writes = self.job.prepared.direction == Direction::Write;
@@ -199,6 +199,8 @@ mod tests {
         for len in 0..message.len() {
             assert!(unpack(message[..len].to_vec(), &keys, &mut Packets::new()).is_err(), "{len}");
         }
+        let longer = [&message[..], b"f"].concat();
+        assert!(unpack(longer, &keys, &mut Packets::new()).is_err());
         let mut long = message.clone();
         long[0] = 255;
         long[7] = 255;

@@ -78,7 +78,7 @@ pub(super) const RUNNING_PER_CORE: usize = 2;
 /// What windows there are, and for whom.
 #[derive(Clone, Copy)]
 pub(crate) struct Room {
-    pub(crate) slots: u64,
+    pub(crate) slots: u32,
     pub(crate) windows: u32,
     pub(crate) cores: u32,
 }
@@ -124,7 +124,7 @@ impl<'a> Schedule<'a> {
     }
 
     fn slot(&self, number: u32, field: usize) -> &'a AtomicU64 {
-        self.number(SLOTS + usize::try_from(self.slot_of(number)).unwrap_or(0) * LINE + field)
+        self.number(SLOTS + wide_index(self.slot_of(number)) * LINE + field)
     }
 
     fn state(&self, rank: u32) -> &'a AtomicU64 {
@@ -133,7 +133,7 @@ impl<'a> Schedule<'a> {
 
     /// A number for each window in use and rank, which the server of the window sets.
     pub(crate) fn place(&self, number: u32, rank: u32) -> &'a AtomicU64 {
-        let slot = usize::try_from(self.slot_of(number)).unwrap_or(0);
+        let slot = wide_index(self.slot_of(number));
         self.number(HEAD + wide_index(rank) * RANK + PLACES + slot)
     }
 
@@ -256,14 +256,13 @@ impl<'a> Schedule<'a> {
     }
 
     /// The slot of a window.
-    pub(crate) fn slot_of(&self, number: u32) -> u64 {
-        u64::from(number) % self.room.slots
+    pub(crate) fn slot_of(&self, number: u32) -> u32 {
+        number % self.room.slots
     }
 
     /// The window that has the slot of another one after it, if there is one.
     pub(crate) fn after(&self, number: u32) -> Option<u32> {
-        let next = u32::try_from(u64::from(number) + self.room.slots).ok();
-        next.filter(|&next| next < self.room.windows)
+        number.checked_add(self.room.slots).filter(|&next| next < self.room.windows)
     }
 
     /// The number of a window among those of all epochs, never 0.
@@ -293,8 +292,7 @@ impl<'a> Schedule<'a> {
 
     /// Whether the slot of a window is free for it.
     pub(crate) fn is_free(&self, number: u32) -> bool {
-        let Some(before) = u64::from(number).checked_sub(self.room.slots) else { return true };
-        let before = u32::try_from(before).unwrap_or(u32::MAX);
+        let Some(before) = number.checked_sub(self.room.slots) else { return true };
         self.slot(number, DONE).load(Ordering::Acquire) == self.key(before)
     }
 
@@ -327,8 +325,7 @@ impl<'a> Schedule<'a> {
     /// The first window that all ranks have left and that no server has taken, among those that
     /// `is_mine` says.
     fn full(&self, is_mine: &dyn Fn(u32) -> bool) -> Option<u32> {
-        let window = |slot: u64| {
-            let slot = u32::try_from(slot).unwrap_or(u32::MAX);
+        let window = |slot: u32| {
             let of = |field| self.slot(slot, field).load(Ordering::Acquire);
             let opened = of(OPENED);
             let [epoch, number] = halves(opened.wrapping_sub(1));

@@ -217,7 +217,7 @@ fn nobody_is_forgotten_and_every_window_is_stored_once() {
     let numbers = numbers(RANKS);
     let beds: Vec<Bed> = (0..RANKS).map(|_| Bed::default()).collect();
     for uses in 0..30u32 {
-        let room = Room { slots: u64::from(1 + uses % 5), windows: WINDOWS, cores: 1 + uses % 3 };
+        let room = Room { slots: 1 + uses % 5, windows: WINDOWS, cores: 1 + uses % 3 };
         let servers = [RANKS, 1, 3][index(uses / 5 % 3)];
         let (copied, stored) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {

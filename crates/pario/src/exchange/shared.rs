@@ -62,7 +62,8 @@ impl<'a> Shared<'a> {
             unreachable!("all ranks have agreed that they share memory");
         };
         let (rank, count) = (job.communicator.rank(), shuffled.window_count());
-        let room = Room { slots: windows.slots, windows: count, cores: windows.cores };
+        let slots = u32::try_from(windows.slots).unwrap_or(u32::MAX);
+        let room = Room { slots, windows: count, cores: windows.cores };
         let schedule = schedule(job, region, room);
         let is_own = |number: &u32| shuffled.may_serve(rank, *number);
         let next = (0..count).find(is_own).unwrap_or(count);
@@ -161,7 +162,7 @@ impl<'a> Executor<'a> {
         let Shared { region, schedule, .. } = self.shared();
         // SAFETY: the region lives as long as the job. The schedule gives the slot to this rank as
         // the rule of `Slot` says: callers have claimed, entered or taken the window.
-        unsafe { Slot::new(region, schedule.slot_of(number), bytes) }
+        unsafe { Slot::new(region, u64::from(schedule.slot_of(number)), bytes) }
     }
 
     /// Copies this rank's bytes to or from the windows of a round, as they are open.

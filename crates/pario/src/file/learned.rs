@@ -10,9 +10,8 @@
 //! The model errs by another factor for each kind of plan (independent, windows in shared memory,
 //! messages). A kind that no call has used takes over the factors of the one that calls use.
 
-use crate::exchange::inspect::Lesson;
 use crate::number::real;
-use crate::plan::{Correction, Cost, Direction, Factors, Kind, Part};
+use crate::plan::{Correction, Cost, Direction, Factors, Kind, Lesson, Part};
 
 /// Shorter times say nothing.
 const TIME_MIN_US: f64 = 50.0;

@@ -22,6 +22,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::datatype::wire::{Reader, Writer};
+use crate::error::Result;
 use crate::hints::{Hints, Strategy, Switch};
 use crate::model::{self, profile::Profile};
 
@@ -31,6 +33,7 @@ mod constants;
 pub(crate) mod cost;
 pub(crate) mod independent;
 pub(crate) mod inspector;
+mod lesson;
 mod phased;
 pub(crate) mod two_phase;
 
@@ -38,6 +41,7 @@ use choose::{Candidate, Choice};
 pub(crate) use cost::{Correction, Cost, Factors, Kind, calls_at_once};
 pub use cost::{Part, Term};
 pub(crate) use independent::Independent;
+pub(crate) use lesson::Lesson;
 pub(crate) use phased::Phases;
 pub(crate) use two_phase::{Shuffled, may_serve};
 
@@ -79,6 +83,24 @@ pub(crate) struct Summary {
     pub(crate) sorted: bool,
     /// Whether its bytes are in memory in the same order, gaps aside.
     pub(crate) in_order: bool,
+}
+
+impl Summary {
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        let Summary { reach, len, piece_bytes, sorted, in_order } = self;
+        let orders = u64::from(*sorted) | u64::from(*in_order) << 1;
+        for number in [reach.start, reach.end, *len, *piece_bytes, orders] {
+            writer.unsigned(number);
+        }
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Summary> {
+        let (start, end) = (reader.unsigned()?, reader.unsigned()?);
+        let (len, piece_bytes) = (reader.unsigned()?, reader.unsigned()?.max(1));
+        let orders = reader.unsigned()?;
+        let (sorted, in_order) = (orders & 1 != 0, orders & 2 != 0);
+        Ok(Summary { reach: start..end, len, piece_bytes, sorted, in_order })
+    }
 }
 
 /// What the planner must know of an open file; the same on every rank.
