@@ -423,11 +423,11 @@ fn footnotes(contenders: &[Contender], hints: &pario::Hints) -> String {
     }
     if has(Strategy::InspectorExecutor) && has(Strategy::MultiPhase) && hints.phases.is_none() {
         text +=
-            "inspector-executor: the plan of multi-phase with all phases; differences are noise.\n";
+            "inspector-executor: the plan of multi-phase with all phases; they differ by noise.\n";
     }
     if has(Strategy::TwoPhase) && !hints.exact_windows {
-        text += "two-phase: windows are at most cb_buffer_size; --hint pario_exact_windows=true for \
-                 exactly that.\n";
+        text += "two-phase: windows are at most cb_buffer_size; --hint pario_exact_windows=true \
+                 for exactly that.\n";
     }
     text
 }

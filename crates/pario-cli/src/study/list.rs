@@ -221,7 +221,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
         "Figure 16",
         VIRTUAL,
         paper_002::fig16,
-        "Is the executor's time independent of Bx on Fast Ethernet, and what changes with the network?"
+        "Is the executor's time flat on Fast Ethernet, and what changes with the network?"
     ),
     experiment!(
         "002-fig17",

@@ -1,8 +1,8 @@
 //! What `pario study` prints: a table for people, a line of JSON for programs.
 //!
-//! Results are written as they come, each line as a whole; at the end there is a page. Ctrl-C ends the run with a word about
-//! where those are that were done; files of a measurement that runs meanwhile are removed by the
-//! process that made them.
+//! Results are written as they come, each line as a whole; at the end there is a page. Ctrl-C
+//! ends the run with a word about where those are that were done; files of a measurement that runs
+//! meanwhile are removed by the process that made them.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -287,8 +287,8 @@ impl Plan {
 }
 
 impl Steps {
-    /// Where windows are, how bytes get there and who serves them, in words; what windows of sieving
-    /// hold; nothing without windows.
+    /// Where windows are, how bytes get there and who serves them, in words; what windows of
+    /// sieving hold; nothing without windows.
     pub(crate) fn windows(&self) -> &'static str {
         match self {
             Steps::Independent(steps) => steps.in_words(),
