@@ -130,7 +130,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
         "Figure 8",
         VIRTUAL,
         paper_001::fig8,
-        "What does it cost on several nodes?"
+        "What does the layer of MPI individual I/O cost on several nodes?"
     ),
     experiment!(
         "001-fig9",
@@ -277,7 +277,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
         "Table 2",
         VIRTUAL_HERE,
         paper_004::table2,
-        "DIST3D, writes: the same?"
+        "DIST3D, writes: how far are Unix-style access, sieving and collective I/O apart?"
     ),
     experiment!(
         "004-table3",
@@ -291,7 +291,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
         "Table 4",
         VIRTUAL_HERE,
         paper_004::table4,
-        "BTIO, writes: the same?"
+        "BTIO, writes: does sieving lose to Unix-style access where holes are large?"
     ),
     experiment!(
         "004-table5",
@@ -305,7 +305,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 39] = [
         "Table 6",
         VIRTUAL_HERE,
         paper_004::table6,
-        "UNSTRUC, writes: the same?"
+        "UNSTRUC, writes: does collective I/O beat sieving?"
     ),
     experiment!(
         "004-fast",
