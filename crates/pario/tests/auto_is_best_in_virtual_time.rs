@@ -62,6 +62,8 @@ impl Scene {
                 let file = options.open_async(&*comm, "a").await.unwrap();
                 let view = view(comm.rank(), piece_bytes);
                 file.handle().set_view(&view).await.unwrap();
+                // Ranks begin at about the same time, whatever was before.
+                file.handle().agree_on(Ok(())).await.unwrap();
                 let bytes = vec![1u8; usize::try_from(piece_bytes * pieces).unwrap()];
                 let begin = Simulated::now();
                 file.handle().write_all(0, &bytes).await.unwrap();

@@ -155,18 +155,6 @@ pub async fn barrier(communicator: &dyn Communicator, call: u64) -> Result<()> {
     all_gather(communicator, call, Vec::new()).await.map(|_| ())
 }
 
-/// One number from every rank.
-pub(crate) async fn all_gather_number(
-    communicator: &dyn Communicator,
-    call: u64,
-    own: u64,
-) -> Result<Vec<u64>> {
-    let mut writer = Writer::default();
-    writer.unsigned(own);
-    let gathered = all_gather(communicator, call, writer.bytes).await?;
-    gathered.iter().map(|bytes| Reader::new(bytes).unsigned()).collect()
-}
-
 /// Index of a rank in lists that have one entry a rank.
 pub(crate) fn index(rank: u32) -> usize {
     narrow(u64::from(rank))

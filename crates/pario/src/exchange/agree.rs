@@ -79,6 +79,25 @@ pub(crate) async fn agree_on<T>(
     agreed.map_or(own, Err)
 }
 
+/// What every rank brings, in the order of the ranks; an error if anybody has one.
+pub(crate) async fn bring(
+    communicator: &dyn Communicator,
+    call: u64,
+    own: Result<Vec<u8>>,
+) -> Result<Vec<Vec<u8>>> {
+    let own = own.map_err(|error| error.on_rank(communicator.rank()));
+    let mut writer = Writer::default();
+    writer.error(own.as_ref().err());
+    writer.text(&own.unwrap_or_default());
+    let gathered = all_gather(communicator, call, writer.bytes).await?;
+    let said = gathered.iter().map(|wire| {
+        let mut reader = Reader::new(wire);
+        Ok((reader.error()?, reader.text()?.to_vec()))
+    });
+    let (errors, brought): (Vec<_>, Vec<_>) = said.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    most_specific(errors.into_iter()).map_or(Ok(brought), Err)
+}
+
 /// The first step of a collective: all ranks learn which call every rank makes, the error of any
 /// of them, and one number of each.
 ///
@@ -145,6 +164,23 @@ mod tests {
         for error in errors {
             assert_eq!((error.class(), error.rank()), (ErrorClass::NoSpace, Some(3)));
             assert_eq!(error.to_string(), "full (rank 3)");
+        }
+    }
+
+    #[test]
+    fn all_ranks_get_what_each_brings_or_one_error() {
+        let brought = Simulated::new(5, 9).run(|comm| async move {
+            let own = vec![1; comm.rank() as usize];
+            let all = bring(&*comm, 0, Ok(own)).await.unwrap();
+            let own = match comm.rank() {
+                2 => Err(Error::new(ErrorClass::NoSpace, "full")),
+                _ => Ok(vec![7]),
+            };
+            (all, bring(&*comm, 1, own).await.unwrap_err())
+        });
+        for (all, error) in brought {
+            assert_eq!(all, [vec![], vec![1], vec![1; 2], vec![1; 3], vec![1; 4]]);
+            assert_eq!((error.class(), error.rank()), (ErrorClass::NoSpace, Some(2)));
         }
     }
 }

@@ -17,10 +17,10 @@ use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
 use super::reported::{Reported, Served, Visible};
 use crate::comm::Communicator;
-use crate::comm::collective::{all_gather, all_gather_number, broadcast};
+use crate::comm::collective::broadcast;
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
-use crate::exchange::agree::{agree_on, enter};
+use crate::exchange::agree::{agree_on, bring, enter};
 use crate::exchange::{SLOTS_MAX, WINDOWS_MAX};
 use crate::hints::{EffectiveHint, Environment, HintReport, HintSet, Hints, Statistics, is_served};
 use crate::model::profile::{self, Found, Profile};
@@ -60,6 +60,8 @@ pub(super) struct State {
     given: HintSet,
     /// The individual file pointer, in etypes.
     pub(super) pointer: u64,
+    /// Whether this rank may have moved the shared file pointer since all ranks set it to 0.
+    pub(super) shared_moved: bool,
     pub(super) atomic: bool,
     pub(super) split_active: bool,
     /// Calls that have been handed over and may not have ended.
@@ -233,6 +235,7 @@ impl Handle {
         // The mode is the same on all ranks.
         self.refuse_sequential("seek_shared")?;
         let call = self.next_call();
+        self.state().shared_moved = true;
         let position = self.communicator.counter_add(0);
         let own = to.and_then(|to| self.seek_target(to, position?));
         let position = self.enter_same(call, "seek_shared", own).await?;
@@ -309,25 +312,32 @@ impl Handle {
         common: u64,
     ) -> Result<()> {
         let call = self.next_call();
-        let changes = self.state().changes(hints);
+        let (changes, moved) = {
+            let state = self.state();
+            (state.changes(hints), state.shared_moved)
+        };
         let compiled = view.and_then(|view| CompiledView::new(view, self.mode.write));
         let own = compiled.as_ref().map_err(Clone::clone).map(|compiled| {
             let representation = compiled.view.representation() == Representation::External32;
             let mut hasher = DefaultHasher::new();
             (compiled.etype_extent, representation, common).hash(&mut hasher);
-            hasher.finish() << 1 | u64::from(changes)
+            hasher.finish() << 2 | u64::from(moved) << 1 | u64::from(changes)
         });
         let values = self.enter(call, "set_view", own).await?;
-        let common: Vec<u64> = values.iter().map(|value| value >> 1).collect();
+        let common: Vec<u64> = values.iter().map(|value| value >> 2).collect();
         same_values(&common, "set_view: extent of the etype, or representation")
             .map_err(|error| self.explain(error))?;
         {
             let mut state = self.state();
             state.view = Arc::new(compiled?);
-            state.pointer = 0;
+            (state.pointer, state.shared_moved) = (0, false);
         }
         let change = HintChange { own: changes, common: values[0] & 1 != 0 };
         let own = self.take_hints(call, hints, change).await;
+        if !change.common && values.iter().all(|value| value & 2 == 0) {
+            // Nothing has changed that the ranks share: no rank has to wait for another one.
+            return own.map_err(|error| self.explain(error));
+        }
         let own = own.and_then(|()| match self.communicator.rank() {
             0 => self.communicator.counter_set(0),
             _ => Ok(()),
@@ -501,8 +511,14 @@ impl Handle {
     pub async fn close(&self) -> Result<()> {
         let call = self.next_call();
         self.wait_for(self.running()).await;
-        self.enter(call, "close", Ok(0)).await?;
+        // Both are the same on all ranks.
         let told = self.state().hints.statistics != Statistics::Off;
+        if !told && !self.mode.delete_on_close {
+            // What is left to do is every rank's own: one message says all.
+            let closed = self.storage.close();
+            return self.enter(call, "close", closed.map(|()| 0)).await.map(|_| ());
+        }
+        self.enter(call, "close", Ok(0)).await?;
         if told {
             // A rank that is gone is found, and reported, by what follows.
             let _ = self.print_summary(call).await;
@@ -563,24 +579,68 @@ fn same_values(values: &[u64], what: &str) -> Result<()> {
     }
 }
 
-/// The hints that rank 0 finds, on all ranks.
-async fn resolve(
-    communicator: &dyn Communicator,
-    call: u64,
-    given: &HintSet,
-    path: &Path,
-) -> Result<(Hints, HintReport)> {
-    let (hints, report) = given.resolve(path, &Environment::of_process());
-    let agreed = from_rank_0(communicator, call, &hints).await?;
-    let report = report.with_agreed(&agreed);
-    Ok((agreed, report))
-}
-
 /// The hints that rank 0 has.
 async fn from_rank_0(communicator: &dyn Communicator, call: u64, own: &Hints) -> Result<Hints> {
     Hints::from_wire(&broadcast(communicator, call, own.to_wire()).await?)
 }
 
+/// What every rank brings to an open, before a file is touched.
+struct Agreed {
+    hints: Hints,
+    report: HintReport,
+}
+
+/// Compares what the ranks bring to an open, and makes rank 0's hints those of all ranks; `path`
+/// is the error of a rank that cannot even name the file.
+async fn agree_on_open(
+    comm: &dyn Communicator,
+    options: &OpenOptions,
+    path: Result<&Path>,
+) -> Result<Agreed> {
+    let found = path.map(|path| options.hints.resolve(path, &Environment::of_process()));
+    let own = found.as_ref().map_err(Clone::clone).map(|(hints, _)| {
+        let mut writer = Writer::default();
+        writer.unsigned(options.mode.bits());
+        // Only rank 0's count.
+        writer.text(&if comm.rank() == 0 { hints.to_wire() } else { Vec::new() });
+        writer.bytes
+    });
+    let brought = bring(comm, 0, own).await?;
+    let (own, report) = found?;
+    let mode = |wire: &Vec<u8>| Reader::new(wire).unsigned();
+    let modes = brought.iter().map(mode).collect::<Result<Vec<u64>>>()?;
+    same_values(&modes, "open: access mode")?;
+    let mut first = Reader::new(&brought[0]);
+    first.unsigned()?;
+    let hints = match first.text()? {
+        wire if comm.rank() == 0 || wire == own.to_wire() => own,
+        wire => Hints::from_wire(wire)?,
+    };
+    let report = report.with_agreed(&hints);
+    Ok(Agreed { hints, report })
+}
+
+/// Has rank 0 create a file, if the mode says so, before any other rank opens it. Rank 0 gets the
+/// file, and whether it was created.
+async fn create_first(
+    comm: &dyn Communicator,
+    driver: &dyn Driver,
+    (path, mode): (&Path, AccessMode),
+) -> Result<Option<(Opened, bool)>> {
+    if !mode.create {
+        return Ok(None);
+    }
+    let own = (comm.rank() == 0).then(|| create(driver, path, mode)).transpose();
+    let failed = own.as_ref().err().map(|error| error.clone().on_rank(0).to_wire());
+    let failed = broadcast(comm, 0, failed.unwrap_or_default()).await?;
+    match failed.is_empty() {
+        true => own,
+        false => Err(Error::from_wire(&failed)),
+    }
+}
+
+/// Opens a file in three steps, each of which all ranks take together: they compare what they
+/// bring; rank 0 creates the file, if somebody must; each opens it and says what it is like.
 async fn open_together(
     options: &OpenOptions,
     communicator: &Arc<dyn Communicator>,
@@ -593,28 +653,30 @@ async fn open_together(
         None => storage::for_path(path),
     });
     let given = options.profile.as_ref().map_or(Ok(()), Profile::check);
-    let (driver, path) = agree_on(comm, 0, mode.check().and(given).and(named)).await?;
-    same_values(&all_gather_number(comm, 0, mode.bits()).await?, "open: access mode")?;
-    let (hints, report) = resolve(comm, 0, &options.hints, path).await?;
-    // Rank 0 first, alone: it creates the file, if somebody must.
-    let first = match comm.rank() {
-        0 => create(&*driver, path, mode).map(|(opened, created)| (Some(opened), created)),
-        _ => Ok((None, false)),
-    };
-    let (first, created) = agree_on(comm, 0, first).await?;
+    let named = mode.check().and(given).and(named);
+    let path = named.as_ref().map(|named| named.1).map_err(Clone::clone);
+    let Agreed { hints, report } = agree_on_open(comm, options, path).await?;
+    let (driver, path) = named?;
+    let first = create_first(comm, &*driver, (path, mode)).await?;
+    let created = first.as_ref().is_some_and(|(_, created)| *created);
     let opened = match first {
-        Some(opened) => Ok(opened),
+        Some((opened, _)) => Ok(opened),
         None => open_storage(&*driver, path, mode),
     };
     let opened = opened.and_then(|opened| {
         let start = if mode.append { opened.storage.size()? } else { 0 };
         let deletes = mode.delete_on_close && comm.rank() == 0;
         let deletion = if deletes { driver.deletion(path)? } else { None };
+        if comm.rank() == 0 {
+            comm.counter_set(start)?;
+        }
         Ok((opened, start, deletion))
     });
-    let (opened, start, deletion) = match agree_on(comm, 0, opened).await {
-        Ok(opened) => opened,
+    let storage = opened.as_ref().map(|(opened, ..)| opened).map_err(Clone::clone);
+    let (facts, reported) = match gather_facts(comm, storage, options).await {
+        Ok(gathered) => gathered,
         Err(error) => {
+            drop(opened);
             if created {
                 // No rank has it open: leave nothing. The first error is the one to report.
                 let _ = driver.delete(path);
@@ -622,13 +684,8 @@ async fn open_together(
             return Err(error);
         }
     };
-    let (facts, reported) = gather_facts(comm, &opened, options).await?;
+    let (opened, start, deletion) = opened?;
     let report = report.and_of_file(reported.keys(&hints, &facts));
-    let counted = match comm.rank() {
-        0 => comm.counter_set(start),
-        _ => Ok(()),
-    };
-    agree_on(comm, 0, counted).await?;
     let view = CompiledView::new(&View::bytes(), mode.write)?;
     comm.watchdog().watch(path.display(), Duration::from_secs(hints.collective_wait_s));
     let opened_at = OpenTime::now();
@@ -645,6 +702,7 @@ async fn open_together(
         report: Arc::new(report),
         given: options.hints.clone(),
         pointer: start,
+        shared_moved: mode.append,
         atomic: false,
         split_active: false,
         running: Vec::new(),
@@ -715,38 +773,65 @@ fn create(driver: &dyn Driver, path: &Path, mode: AccessMode) -> Result<(Opened,
     }
 }
 
-/// What the planners must know of the file, the same on every rank.
+/// What one rank knows of a file that it has opened.
+struct OwnFacts {
+    /// What it sends to the others.
+    numbers: [u64; 7],
+    found: Found,
+    reported: Reported,
+}
+
+impl OwnFacts {
+    fn of(
+        communicator: &dyn Communicator,
+        nodes: &[u32],
+        opened: &Opened,
+        options: &OpenOptions,
+    ) -> OwnFacts {
+        let capabilities = opened.storage.capabilities();
+        let file_system = match capabilities.file_system {
+            _ if capabilities.in_memory => "tmpfs",
+            known => known.map_or("other", |known| known.name),
+        };
+        let found = match &options.profile {
+            Some(profile) => Found::new(profile.clone()),
+            None => profile::find(communicator.transport(), file_system),
+        };
+        let reported = Reported {
+            visible: Visible::of(nodes, capabilities.file_system),
+            file_system: capabilities.file_system,
+        };
+        let numbers = [
+            communicator.region().map_or(0, |region| wide(region.len())),
+            capabilities.block_bytes,
+            u64::from(capabilities.in_memory),
+            u64::from(capabilities.range_locks),
+            u64::from(opened.readable),
+            reported.visible.level(),
+            found.fingerprint,
+        ];
+        OwnFacts { numbers, found, reported }
+    }
+
+    fn to_wire(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        self.numbers.iter().for_each(|&number| writer.unsigned(number));
+        writer.bytes
+    }
+}
+
+/// What the planners must know of the file, the same on every rank; the error of a rank that
+/// could not open it, on all of them.
 async fn gather_facts(
     communicator: &dyn Communicator,
-    opened: &Opened,
+    opened: Result<&Opened>,
     options: &OpenOptions,
 ) -> Result<(FileFacts, Reported)> {
-    let capabilities = opened.storage.capabilities();
-    let file_system = match capabilities.file_system {
-        _ if capabilities.in_memory => "tmpfs",
-        known => known.map_or("other", |known| known.name),
-    };
-    let own = match &options.profile {
-        Some(profile) => Found::new(profile.clone()),
-        None => profile::find(communicator.transport(), file_system),
-    };
     let nodes: Vec<u32> = (0..communicator.size()).map(|rank| communicator.node(rank)).collect();
-    let mut reported = Reported {
-        visible: Visible::of(&nodes, capabilities.file_system),
-        file_system: capabilities.file_system,
-    };
-    let mut writer = Writer::default();
-    for fact in [
-        communicator.region().map_or(0, |region| wide(region.len())),
-        capabilities.block_bytes,
-        u64::from(capabilities.in_memory),
-        u64::from(capabilities.range_locks),
-        u64::from(opened.readable),
-        reported.visible.level(),
-        own.fingerprint,
-    ] {
-        writer.unsigned(fact);
-    }
+    let own = opened.map(|opened| OwnFacts::of(communicator, &nodes, opened, options));
+    let wires = bring(communicator, 0, own.as_ref().map(OwnFacts::to_wire).map_err(Clone::clone));
+    let wires = wires.await?;
+    let OwnFacts { found: own, mut reported, .. } = own?;
     let node_count = nodes.iter().max().map_or(0, |last| last + 1);
     let mut facts = FileFacts {
         nodes,
@@ -762,8 +847,8 @@ async fn gather_facts(
         profile: own.profile.clone(),
     };
     let mut fingerprints = Vec::new();
-    for wire in all_gather(communicator, 0, writer.bytes).await? {
-        let mut reader = Reader::new(&wire);
+    for wire in &wires {
+        let mut reader = Reader::new(wire);
         facts.shared_bytes = facts.shared_bytes.min(reader.unsigned()?);
         facts.block_bytes = facts.block_bytes.max(reader.unsigned()?);
         facts.in_memory &= reader.unsigned()? != 0;

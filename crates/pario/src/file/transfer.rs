@@ -197,6 +197,7 @@ impl Handle {
             })
         });
         let ordered = kind.collective && position == Position::Shared;
+        state.shared_moved |= position == Position::Shared;
         let mut pointer = None;
         let place = counted.map(|etypes| match position {
             Position::At(position) => position,
