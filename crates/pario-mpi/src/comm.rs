@@ -7,6 +7,8 @@
 //! Messages between ranks of one node go through memory that they share (`node`), all others
 //! through MPI (`messages`). Where there are several nodes, rank 0 keeps the shared counter.
 //!
+//! Files of one node use duplicates that are kept from file to file (`kept`).
+//!
 //! An error of either is one of all ranks (`failure`); the communicator is not used after it.
 
 use std::ffi::c_int;
@@ -22,9 +24,10 @@ use pario::{Communicator, Error, ErrorClass, Result};
 use crate::binding::Mpi;
 use crate::counter::{self, Counter};
 use crate::failure::{Failure, of_transport};
+use crate::kept::{Counted, Pool};
 use crate::messages::{EAGER_BYTES, Messages, PIECE_BYTES};
 use crate::node::traffic::Traffic;
-use crate::node::{self, Answer, Gather, Place};
+use crate::node::{self, Answer, Gather, Place, Stream};
 use crate::wait::{self, Asked, ByMpi};
 use crate::{panics, progress};
 
@@ -65,8 +68,16 @@ pub struct MpiCommunicator {
     /// Whether there are others.
     by_mpi: Option<ByMpi>,
     failure: Arc<Failure>,
+    /// Duplicates for files.
+    pub(crate) pool: Arc<Pool>,
+    /// Whether all ranks have agreed that it may be kept for other files.
+    keeps: bool,
+    /// Counts it if it is.
+    pub(crate) counted: Option<Counted>,
 }
 
+/// The turn of messages outside of all turns.
+const OUTSIDE: u32 = 0;
 /// The number of the last call on a communicator: its end.
 const LAST_CALL: u64 = u64::MAX;
 
@@ -147,7 +158,7 @@ impl MpiCommunicator {
         if inter != 0 {
             return Err(Error::new(ErrorClass::Arg, "files need an intracommunicator"));
         }
-        Ok(Arc::new(MpiCommunicator::borrow(mpi, comm)?.own_duplicate()?))
+        Ok(Arc::new(MpiCommunicator::borrow(mpi, comm)?.own_duplicate(false)?))
     }
 
     /// A duplicate that pretends that its ranks run on this number of nodes, at least one, each
@@ -157,7 +168,7 @@ impl MpiCommunicator {
     /// # Errors
     /// As [`Communicator::duplicate`].
     pub fn with_nodes(&self, nodes: u32) -> Result<Arc<MpiCommunicator>> {
-        self.duplicate_as(self.messages.piece_bytes, Some(nodes)).map(Arc::new)
+        self.duplicate_as(self.messages.piece_bytes, Some(nodes), false).map(Arc::new)
     }
 
     /// A duplicate that sends messages in pieces of this size, at least one byte; all ranks call it
@@ -167,7 +178,7 @@ impl MpiCommunicator {
     /// # Errors
     /// As [`Communicator::duplicate`].
     pub fn with_piece_bytes(&self, bytes: usize) -> Result<Arc<MpiCommunicator>> {
-        self.duplicate_as(bytes, self.pretended_nodes).map(Arc::new)
+        self.duplicate_as(bytes, self.pretended_nodes, false).map(Arc::new)
     }
 
     /// A communicator to be duplicated, with nothing of its own.
@@ -197,17 +208,27 @@ impl MpiCommunicator {
             messages: Messages::new(mpi, comm, number(rank)),
             by_mpi: None,
             failure: Arc::new(Failure::new(mpi, comm)),
+            pool: Pool::new(false),
+            keeps: false,
+            counted: None,
         })
     }
 
-    fn own_duplicate(&self) -> Result<MpiCommunicator> {
-        self.duplicate_as(self.messages.piece_bytes, self.pretended_nodes)
+    /// A new duplicate, and whether this rank could keep it.
+    pub(crate) fn own_duplicate(&self, keeps: bool) -> Result<MpiCommunicator> {
+        self.duplicate_as(self.messages.piece_bytes, self.pretended_nodes, keeps)
+    }
+
+    /// Whether all ranks keep it, and no message comes by MPI.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.keeps && self.by_mpi.is_none()
     }
 
     fn duplicate_as(
         &self,
         piece_bytes: usize,
         pretended_nodes: Option<u32>,
+        keeps: bool,
     ) -> Result<MpiCommunicator> {
         let mpi = self.mpi;
         let mut comm = 0;
@@ -219,18 +240,21 @@ impl MpiCommunicator {
         }
         let mut duplicate = MpiCommunicator::borrow(mpi, comm)?;
         duplicate.owned = true;
+        duplicate.pool = Pool::new(true);
         duplicate.messages.piece_bytes = piece_bytes.clamp(1, PIECE_BYTES);
         duplicate.pretended_nodes = pretended_nodes;
         duplicate.by_mpi = Some(ByMpi::new());
         let pretended = pretended_nodes.map(|nodes| {
             u64::from(self.rank() / self.size().div_ceil(nodes.clamp(1, self.size())))
         });
-        let node = node::meet(mpi, (self.rank(), self.size()), pretended, &duplicate)?;
+        let own =
+            node::Own { rank: self.rank(), size: self.size(), pretended_host: pretended, keeps };
+        let node = node::meet(mpi, &own, &duplicate)?;
         let own = node.numbers[self.rank() as usize];
         let (neighbours, cores) =
             (node.numbers.iter().filter(|&&one| one == own).count(), node.cores[own as usize]);
         wait::note_neighbours(neighbours, cores);
-        duplicate.group.cores = node.cores;
+        (duplicate.group.cores, duplicate.keeps) = (node.cores, node.keeps);
         if node.is_split {
             // The same on all ranks, and before any message that it concerns.
             duplicate.messages.piece_bytes = piece_bytes.clamp(1, EAGER_BYTES);
@@ -262,11 +286,11 @@ impl MpiCommunicator {
     ///
     /// # Safety
     /// `T` is plain bytes, and any are valid.
-    unsafe fn gather<T: Copy>(&self, own: T) -> Result<Vec<T>> {
+    unsafe fn gather<T: Copy>(&self, call: u64, own: T) -> Result<Vec<T>> {
         let bytes = size_of::<T>();
         // SAFETY: as the caller says.
         let own = unsafe { std::slice::from_raw_parts((&raw const own).cast::<u8>(), bytes) };
-        let all = all_gather(self, 0, own.to_vec());
+        let all = all_gather(self, call, own.to_vec());
         let parse = |one: Vec<u8>| match one.len() == bytes {
             // SAFETY: as the caller says; there are as many bytes as it takes.
             true => Ok(unsafe { one.as_ptr().cast::<T>().read_unaligned() }),
@@ -275,6 +299,69 @@ impl MpiCommunicator {
             }
         };
         block_on(self, all)?.into_iter().map(parse).collect()
+    }
+
+    /// One number of every rank, by rank, outside of all turns.
+    pub(crate) fn gather_numbers(&self, call: u64, own: u64) -> Result<Vec<u64>> {
+        // SAFETY: a number is its bytes.
+        unsafe { self.gather(call, own) }
+    }
+
+    /// Begins a turn, on all ranks; the one before it is over on all of them.
+    pub(crate) fn begin_turn(&self, turn: u32) {
+        if let Some(counter) = &self.counter {
+            counter.begin_turn(turn, self.rank());
+        }
+    }
+
+    /// Ends a turn on this rank; whether there may be another one.
+    pub(crate) fn end_turn(&self, turn: u32) -> bool {
+        if !self.mpi.is_active() {
+            return false;
+        }
+        panics::end_if_unwinding(self.mpi, "a rank with an open file");
+        if let Some(traffic) = &self.traffic {
+            self.asked().until(|_| traffic.is_finished() || self.failed().is_some());
+            traffic.end_turn(turn);
+        }
+        self.messages.forget_own();
+        self.failed().is_none()
+    }
+
+    /// Sends a message of a turn.
+    pub(crate) fn send_in(&self, turn: u32, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()> {
+        if let Some(error) = self.failed() {
+            return Err(error);
+        }
+        let sent = match &self.traffic {
+            Some(traffic) if traffic.reaches(to) => traffic.send(to, Stream { turn, tag }, bytes),
+            _ => self.messages.send(to, tag, bytes),
+        };
+        sent.map_err(|error| self.fail(&error))
+    }
+
+    /// Takes the next message of a turn, if it is here.
+    pub(crate) fn poll_receive_in(&self, turn: u32, from: u32, tag: Tag) -> Poll<Result<Vec<u8>>> {
+        if let Some(error) = self.failed() {
+            return Poll::Ready(Err(error));
+        }
+        let polled = match &self.traffic {
+            Some(traffic) if traffic.reaches(from) => {
+                traffic.poll_receive(from, Stream { turn, tag })
+            }
+            _ => self.messages.poll_receive(from, tag),
+        };
+        if polled.is_pending() && self.by_mpi.is_some() {
+            match self.failure.look() {
+                Ok(None) => return Poll::Pending,
+                Ok(Some(error)) => return Poll::Ready(Err(self.learn(error))),
+                Err(error) => return Poll::Ready(Err(self.fail(&error))),
+            }
+        }
+        if polled.is_ready() {
+            wait::note_message();
+        }
+        polled.map_err(|error| self.fail(&error))
     }
 
     /// The error of the transport, if this rank knows of one.
@@ -311,12 +398,12 @@ impl MpiCommunicator {
 impl Gather for MpiCommunicator {
     fn places(&self, own: Place) -> Result<Vec<Place>> {
         // SAFETY: a place is numbers without gaps between them.
-        unsafe { self.gather(own) }
+        unsafe { self.gather(0, own) }
     }
 
     fn answers(&self, own: Answer) -> Result<Vec<Answer>> {
         // SAFETY: as above.
-        unsafe { self.gather(own) }
+        unsafe { self.gather(0, own) }
     }
 }
 
@@ -330,18 +417,11 @@ impl Communicator for MpiCommunicator {
     }
 
     fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
-        Ok(Arc::new(self.own_duplicate()?))
+        self.pool.duplicate(self)
     }
 
     fn send(&self, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()> {
-        if let Some(error) = self.failed() {
-            return Err(error);
-        }
-        let sent = match &self.traffic {
-            Some(traffic) if traffic.reaches(to) => traffic.send(to, tag, bytes),
-            _ => self.messages.send(to, tag, bytes),
-        };
-        sent.map_err(|error| self.fail(&error))
+        self.send_in(OUTSIDE, to, tag, bytes)
     }
 
     fn poll_receive(
@@ -350,24 +430,7 @@ impl Communicator for MpiCommunicator {
         tag: Tag,
         _context: &mut Context<'_>,
     ) -> Poll<Result<Vec<u8>>> {
-        if let Some(error) = self.failed() {
-            return Poll::Ready(Err(error));
-        }
-        let polled = match &self.traffic {
-            Some(traffic) if traffic.reaches(from) => traffic.poll_receive(from, tag),
-            _ => self.messages.poll_receive(from, tag),
-        };
-        if polled.is_pending() && self.by_mpi.is_some() {
-            match self.failure.look() {
-                Ok(None) => return Poll::Pending,
-                Ok(Some(error)) => return Poll::Ready(Err(self.learn(error))),
-                Err(error) => return Poll::Ready(Err(self.fail(&error))),
-            }
-        }
-        if polled.is_ready() {
-            wait::note_message();
-        }
-        polled.map_err(|error| self.fail(&error))
+        self.poll_receive_in(OUTSIDE, from, tag)
     }
 
     fn counter_add(&self, delta: u64) -> Result<u64> {

@@ -8,7 +8,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,8 @@ const REPLY: c_int = 32759;
 
 pub(crate) struct Counter {
     kind: Kind,
+    /// The turn of the communicator (`kept`).
+    turn: AtomicU32,
 }
 
 enum Kind {
@@ -65,7 +67,25 @@ impl Counter {
             None if rank == 0 => Kind::Served(Server::start(ranks, failure)),
             None => Kind::Asked(Client { asked: ranks.asked, failure, turn: Mutex::new(()) }),
         };
-        Ok(Counter { kind })
+        Ok(Counter { kind, turn: AtomicU32::new(0) })
+    }
+
+    /// Begins a turn, in which the number is 0 at first. Shared numbers are used in turns, and rank
+    /// 0 sets that of the next turn to 0: all have left it, and none uses it before all, rank 0
+    /// among them, have begun the next turn.
+    pub(crate) fn begin_turn(&self, turn: u32, rank: u32) {
+        match &self.kind {
+            Kind::Own(value) => value.store(0, Ordering::SeqCst),
+            Kind::Shared(lines) if rank == 0 => {
+                lines.pointer(turn.wrapping_add(1)).store(0, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+        self.turn.store(turn, Ordering::SeqCst);
+    }
+
+    fn turn(&self) -> u32 {
+        self.turn.load(Ordering::SeqCst)
     }
 
     /// Whether rank 0 has to answer the others.
@@ -77,7 +97,7 @@ impl Counter {
     pub(crate) fn add(&self, delta: u64) -> Result<Result<u64>> {
         match &self.kind {
             Kind::Own(value) => Ok(add_atomic(value, delta)),
-            Kind::Shared(lines) => Ok(add_atomic(lines.pointer(), delta)),
+            Kind::Shared(lines) => Ok(add_atomic(lines.pointer(self.turn()), delta)),
             Kind::Served(server) => Ok(add_atomic(&server.value, delta)),
             Kind::Asked(client) => client.ask(Operation::Add, delta),
             Kind::Window { mpi, window } => {
@@ -102,7 +122,7 @@ impl Counter {
     pub(crate) fn set(&self, value: u64) -> Result<()> {
         match &self.kind {
             Kind::Own(place) => place.store(value, Ordering::SeqCst),
-            Kind::Shared(lines) => lines.pointer().store(value, Ordering::SeqCst),
+            Kind::Shared(lines) => lines.pointer(self.turn()).store(value, Ordering::SeqCst),
             Kind::Served(server) => server.value.store(value, Ordering::SeqCst),
             Kind::Asked(client) => drop(client.ask(Operation::Set, value)?),
             Kind::Window { mpi, window } => {

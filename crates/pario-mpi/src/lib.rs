@@ -19,6 +19,7 @@ mod datatype;
 mod dropin;
 mod environment;
 mod failure;
+mod kept;
 mod launcher;
 mod locate;
 mod messages;

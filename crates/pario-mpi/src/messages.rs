@@ -277,6 +277,11 @@ impl Messages {
         Ok(Some((request, len)))
     }
 
+    /// Forgets messages of this rank to itself that it did not take.
+    pub(crate) fn forget_own(&self) {
+        lock(&self.own).clear();
+    }
+
     /// Waits until MPI needs none of this memory any more.
     pub(crate) fn finish(&self) {
         while !lock(&self.sending).is_empty() {

@@ -19,6 +19,7 @@ use super::{OPENED, put_handle, unused};
 use crate::binding::Mpi;
 use crate::comm::{MpiCommunicator, check};
 use crate::datatype;
+use crate::kept::Pool;
 
 fn argument(text: impl Into<String>) -> Error {
     Error::new(ErrorClass::Arg, text)
@@ -161,7 +162,10 @@ fn communicator(mpi: &'static Mpi, comm: usize) -> Result<MpiCommunicator> {
     if inter != 0 {
         return Err(argument("open: files need an intracommunicator"));
     }
-    MpiCommunicator::borrow(mpi, comm)
+    let mut ranks = MpiCommunicator::borrow(mpi, comm)?;
+    // SAFETY: the communicator is valid, since MPI knows its rank.
+    ranks.pool = unsafe { Pool::of_program(mpi, comm) };
+    Ok(ranks)
 }
 
 fn open_file(

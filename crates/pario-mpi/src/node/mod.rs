@@ -28,6 +28,7 @@ mod ring;
 mod segment;
 pub(crate) mod traffic;
 
+pub(crate) use frame::Stream;
 pub(crate) use place::{Place, nodes};
 pub(crate) use segment::Segment;
 use traffic::{State, Traffic};
@@ -43,6 +44,8 @@ use crate::progress;
 pub(crate) struct Answer {
     /// Whether the memory that the node shares is there.
     shares: u32,
+    /// Whether the communicator may be kept (`kept`).
+    keeps: u32,
 }
 
 /// How ranks exchange what they know.
@@ -66,15 +69,23 @@ pub(crate) struct Node {
     pub(crate) first_goes_on: bool,
     /// Whether ranks of a node could not share memory although they wanted to.
     pub(crate) is_split: bool,
+    /// Whether all ranks may keep the communicator, on one node.
+    pub(crate) keeps: bool,
+}
+
+/// What one rank of a communicator knows before it meets the others.
+pub(crate) struct Own {
+    pub(crate) rank: u32,
+    pub(crate) size: u32,
+    /// The node that a test pretends.
+    pub(crate) pretended_host: Option<u64>,
+    /// Whether it may keep the communicator.
+    pub(crate) keeps: bool,
 }
 
 /// Makes or finds the memory of this rank's node; all ranks of a communicator call it.
-pub(crate) fn meet(
-    mpi: &'static Mpi,
-    (rank, size): (u32, u32),
-    pretended_host: Option<u64>,
-    ranks: &dyn Gather,
-) -> Result<Node> {
+pub(crate) fn meet(mpi: &'static Mpi, own: &Own, ranks: &dyn Gather) -> Result<Node> {
+    let &Own { rank, size, pretended_host, keeps } = own;
     // Who is the first rank of its node is not known yet.
     let file = (size > 1).then(Segment::file).flatten();
     let mut place = Place::of_this_process(file.as_ref(), wanted(rank));
@@ -87,8 +98,15 @@ pub(crate) fn meet(
     let one_node = numbers.iter().all(|&node| node == 0);
     let affinities: Vec<Affinity> = places.iter().map(|place| place.affinity).collect();
     let cores = Affinity::cores_of_nodes(&numbers, &affinities);
-    let mut node =
-        Node { numbers, cores, lines: None, traffic: None, first_goes_on, is_split: false };
+    let mut node = Node {
+        numbers,
+        cores,
+        lines: None,
+        traffic: None,
+        first_goes_on,
+        is_split: false,
+        keeps: keeps && size == 1,
+    };
     if size == 1 || wanted == NodeMemory::None && !one_node {
         return Ok(node);
     }
@@ -97,12 +115,14 @@ pub(crate) fn meet(
     // Nobody looks for the segment before it is ready.
     ranks.answers(Answer::default())?;
     let shared = made.or_else(|| meeting.find_segment()).map(Arc::new).zip(meeting.bells());
-    let answers = ranks.answers(Answer { shares: u32::from(shared.is_some()) })?;
+    let answer = Answer { shares: u32::from(shared.is_some()), keeps: u32::from(keeps) };
+    let answers = ranks.answers(answer)?;
     let all_share = answers.iter().all(|answer| answer.shares != 0);
     node.is_split = wanted != NodeMemory::None && !all_share;
     let Some((segment, bells)) = shared.filter(|_| all_share) else { return Ok(node) };
     node.lines = one_node.then(|| segment.clone());
     if wanted != NodeMemory::None {
+        node.keeps = one_node && answers.iter().all(|answer| answer.keeps != 0);
         node.traffic = Some(meeting.traffic(segment, bells, one_node));
     }
     Ok(node)

@@ -9,8 +9,8 @@
 //! | part | what it is |
 //! | --- | --- |
 //! | head | the owner's nonce, and whether the transport has failed ([`Head`]) |
-//! | pointer | the shared file pointer |
-//! | members | for each rank of the node, whether it has left |
+//! | pointers | the shared file pointer, of even turns and of odd ones (`kept`) |
+//! | members | for each rank of the node, which turn it has left, or all |
 //! | controls | for each reader and each writer the counters of their ring |
 //! | rings | their bytes |
 //! | region | memory for pario to use ([`Region`]) |
@@ -72,6 +72,11 @@ struct Member {
     departed: AtomicU32,
 }
 
+/// What a rank has left that is gone: all turns.
+pub(super) const GONE: u32 = u32::MAX;
+/// Shared file pointers: one in use, and one that is made ready for the next turn.
+const POINTERS: usize = 2;
+
 /// Where the parts of a segment are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
@@ -94,7 +99,7 @@ impl Layout {
         // The greatest power of two that is not greater.
         let ring_bytes = 1 << share.ilog2();
         let pointer = size_of::<Head>();
-        let states = pointer + size_of::<Line>();
+        let states = pointer + POINTERS * size_of::<Line>();
         let states_end = states + members * size_of::<Member>();
         let controls = states_end.next_multiple_of(align_of::<Control>());
         let rings = (controls + pairs * size_of::<Control>()).next_multiple_of(PAGE_BYTES);
@@ -181,10 +186,15 @@ impl Segment {
         Some((rank, String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// The shared file pointer.
-    pub(crate) fn pointer(&self) -> &AtomicU64 {
-        // SAFETY: as above; all processes use this line as an atomic number only.
-        unsafe { &(*self.mapping.as_ptr().add(self.layout.pointer).cast::<Line>()).0 }
+    /// The shared file pointer of a turn.
+    pub(crate) fn pointer(&self, turn: u32) -> &AtomicU64 {
+        let index = usize::try_from(turn).unwrap_or(0) % POINTERS;
+        // SAFETY: as above; `Layout::new` has aligned lines for them, which all processes use as
+        // atomic numbers only.
+        unsafe {
+            let first = self.mapping.as_ptr().add(self.layout.pointer);
+            &(*first.cast::<Line>().add(index)).0
+        }
     }
 
     fn member(&self, member: usize) -> &Member {
@@ -196,7 +206,7 @@ impl Segment {
         }
     }
 
-    /// Whether a member has left, as a number that is not zero.
+    /// The last turn that a member has left, or [`GONE`].
     pub(super) fn departure(&self, member: usize) -> &AtomicU32 {
         &self.member(member).departed
     }
@@ -247,8 +257,9 @@ mod tests {
         assert!(Segment::find(&place, (3, 2)).is_none(), "it is not ready yet");
         let own = Segment::make(&file, nonce(), (3, 2)).unwrap();
         let other = Segment::find(&place, (3, 2)).unwrap();
-        own.pointer().store(7, Ordering::SeqCst);
-        assert_eq!(other.pointer().load(Ordering::SeqCst), 7);
+        own.pointer(3).store(7, Ordering::SeqCst);
+        let pointers = [0, 1, 2].map(|turn| other.pointer(turn).load(Ordering::SeqCst));
+        assert_eq!(pointers, [0, 7, 0]);
         own.departure(1).store(1, Ordering::SeqCst);
         assert_eq!(other.departure(0).load(Ordering::SeqCst), 0);
         assert_eq!(other.departure(1).load(Ordering::SeqCst), 1);
@@ -300,7 +311,7 @@ mod tests {
         for members in [1, 2, 3, 16, 17, 100, 128, 300] {
             let layout = Layout::new(members + 5, members);
             let pairs = members * members;
-            assert!(layout.states >= layout.pointer + size_of::<Line>());
+            assert!(layout.states >= layout.pointer + POINTERS * size_of::<Line>());
             assert!(layout.controls >= layout.states + size_of::<Member>() * members);
             assert_eq!(layout.controls % align_of::<Control>(), 0);
             assert!(layout.rings >= layout.controls + pairs * size_of::<Control>());

@@ -18,12 +18,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use pario::comm::{Region, Tag};
+use pario::comm::Region;
 use pario::{Error, Result};
 
 use super::bell::Bell;
-use super::frame::{Assembly, Frame, HEADER_BYTES};
-use super::segment::Segment;
+use super::frame::{Assembly, Frame, HEADER_BYTES, Stream};
+use super::segment::{GONE, Segment};
 use crate::binding::Mpi;
 use crate::progress;
 
@@ -43,6 +43,8 @@ pub(crate) struct Traffic {
 
 pub(super) struct State {
     peers: Vec<Peer>,
+    /// The last turn that is over on this rank: messages of it are not wanted any more.
+    over: u32,
     /// Whether a task sends what waits.
     has_task: bool,
 }
@@ -52,13 +54,14 @@ pub(super) struct State {
 struct Peer {
     outgoing: VecDeque<Outgoing>,
     assembly: Assembly,
-    arrived: HashMap<Tag, VecDeque<Vec<u8>>>,
+    arrived: HashMap<Stream, VecDeque<Vec<u8>>>,
     /// Why there will be no more messages.
     broken: Option<Error>,
 }
 
 /// A frame on its way into a ring.
 struct Outgoing {
+    stream: Stream,
     header: [u8; HEADER_BYTES],
     bytes: Vec<u8>,
     sent: usize,
@@ -66,7 +69,7 @@ struct Outgoing {
 
 impl Outgoing {
     fn new(frame: Frame, bytes: Vec<u8>) -> Outgoing {
-        Outgoing { header: frame.header(), bytes, sent: 0 }
+        Outgoing { stream: frame.stream, header: frame.header(), bytes, sent: 0 }
     }
 
     /// What has yet to be sent.
@@ -82,12 +85,8 @@ impl Outgoing {
 
 impl State {
     pub(super) fn new(members: usize) -> State {
-        State { peers: (0..members).map(|_| Peer::default()).collect(), has_task: false }
-    }
-
-    /// Whether nothing waits.
-    fn is_all_sent(&self) -> bool {
-        self.peers.iter().all(|peer| peer.outgoing.is_empty())
+        let peers = (0..members).map(|_| Peer::default()).collect();
+        State { peers, over: 0, has_task: false }
     }
 }
 
@@ -145,6 +144,15 @@ impl Traffic {
         self.region.as_ref()
     }
 
+    /// Whether nothing waits that its receiver still wants. What it does not want follows when it
+    /// next takes messages: a frame that was begun must be finished.
+    fn is_all_sent(&self, state: &State) -> bool {
+        state.peers.iter().enumerate().all(|(member, peer)| {
+            let over = || self.segment.departure(member).load(Ordering::Acquire);
+            peer.outgoing.is_empty() || peer.outgoing.iter().all(|one| one.stream.is_over(over()))
+        })
+    }
+
     fn member(&self, rank: u32) -> Option<usize> {
         let member = self.members.get(usize::try_from(rank).ok()?)?;
         member.filter(|&member| member != self.own)
@@ -155,10 +163,10 @@ impl Traffic {
     }
 
     /// Sends a message to another rank of the node.
-    pub(crate) fn send(self: &Arc<Self>, to: u32, tag: Tag, bytes: Vec<u8>) -> Result<()> {
+    pub(crate) fn send(self: &Arc<Self>, to: u32, stream: Stream, bytes: Vec<u8>) -> Result<()> {
         let Some(member) = self.member(to) else { unreachable!("a rank of this node") };
         let mut state = self.lock();
-        let outgoing = Outgoing::new(Frame { tag, len: bytes.len() }, bytes);
+        let outgoing = Outgoing::new(Frame { stream, len: bytes.len() }, bytes);
         state.peers[member].outgoing.push_back(outgoing);
         let pushed = self.push(&mut state, member);
         self.leave(state, member);
@@ -220,14 +228,14 @@ impl Traffic {
     fn flush(&self) -> bool {
         let mut state = self.lock();
         self.push_all(&mut state);
-        state.is_all_sent() || self.segment.failure().is_some()
+        self.is_all_sent(&state) || self.segment.failure().is_some()
     }
 
     /// The same for a task, which ends when nothing waits any more.
     fn flush_in_task(&self) -> bool {
         let mut state = self.lock();
         self.push_all(&mut state);
-        state.has_task = !state.is_all_sent() && self.segment.failure().is_none();
+        state.has_task = !self.is_all_sent(&state) && self.segment.failure().is_none();
         !state.has_task
     }
 
@@ -236,7 +244,7 @@ impl Traffic {
             if state.peers[member].outgoing.is_empty() {
                 continue;
             }
-            if self.segment.departure(member).load(Ordering::Acquire) != 0 {
+            if self.segment.departure(member).load(Ordering::Acquire) == GONE {
                 state.peers[member].outgoing.clear();
                 continue;
             }
@@ -249,6 +257,7 @@ impl Traffic {
     /// Takes all that a rank has sent out of its ring.
     fn drain<'a>(&'a self, state: &mut State, member: usize, rings: &mut Vec<&'a Bell>) {
         let ring = self.segment.ring(member, self.own);
+        let over = state.over;
         let peer = &mut state.peers[member];
         if peer.broken.is_some() {
             return;
@@ -263,7 +272,7 @@ impl Traffic {
                 }
             };
             let before = reading.len();
-            if let Err(error) = peer.take(&mut reading) {
+            if let Err(error) = peer.take(&mut reading, over) {
                 peer.broken = Some(error);
                 return;
             }
@@ -279,14 +288,18 @@ impl Traffic {
     }
 
     /// The next message from a rank of the node, if it is here and whole.
-    pub(crate) fn poll_receive(self: &Arc<Self>, from: u32, tag: Tag) -> Poll<Result<Vec<u8>>> {
+    pub(crate) fn poll_receive(
+        self: &Arc<Self>,
+        from: u32,
+        stream: Stream,
+    ) -> Poll<Result<Vec<u8>>> {
         let Some(member) = self.member(from) else { unreachable!("a rank of this node") };
         let mut state = self.lock();
         let mut rings = Vec::new();
-        let mut arrived = state.peers[member].next(tag);
+        let mut arrived = state.peers[member].next(stream);
         if arrived.is_none() {
             self.drain(&mut state, member, &mut rings);
-            arrived = state.peers[member].next(tag);
+            arrived = state.peers[member].next(stream);
         }
         let broken = match arrived {
             None => state.peers[member].broken.clone(),
@@ -329,7 +342,7 @@ impl Traffic {
             }
         }
         self.push_all(&mut state);
-        let finished = state.is_all_sent();
+        let finished = self.is_all_sent(&state);
         drop(state);
         rings.into_iter().for_each(Bell::ring);
         finished
@@ -337,25 +350,43 @@ impl Traffic {
 
     /// Publishes that this rank neither sends nor receives any more.
     pub(crate) fn depart(&self) {
-        self.segment.departure(self.own).store(1, Ordering::Release);
+        self.leave_at(GONE);
+    }
+
+    /// Publishes that a turn is over on this rank, and forgets what is left of it.
+    pub(crate) fn end_turn(&self, turn: u32) {
+        let mut state = self.lock();
+        state.over = turn;
+        for peer in &mut state.peers {
+            peer.arrived.retain(|stream, _| !stream.is_over(turn));
+        }
+        drop(state);
+        self.leave_at(turn);
+    }
+
+    fn leave_at(&self, turn: u32) {
+        self.segment.departure(self.own).store(turn, Ordering::Release);
         self.bells.iter().for_each(|bell| bell.ring());
     }
 }
 
 impl Peer {
-    /// The next message of a tag.
-    fn next(&mut self, tag: Tag) -> Option<Vec<u8>> {
-        let queue = self.arrived.get_mut(&tag)?;
+    /// The next message of a stream.
+    fn next(&mut self, stream: Stream) -> Option<Vec<u8>> {
+        let queue = self.arrived.get_mut(&stream)?;
         let next = queue.pop_front();
         if queue.is_empty() {
-            self.arrived.remove(&tag);
+            self.arrived.remove(&stream);
         }
         next
     }
 
-    fn take(&mut self, reading: &mut super::ring::Reading<'_>) -> Result<()> {
-        while let Some((tag, bytes)) = self.assembly.next(reading)? {
-            self.arrived.entry(tag).or_default().push_back(bytes);
+    /// Takes what is whole, but for messages of turns that are over.
+    fn take(&mut self, reading: &mut super::ring::Reading<'_>, over: u32) -> Result<()> {
+        while let Some((stream, bytes)) = self.assembly.next(reading)? {
+            if !stream.is_over(over) {
+                self.arrived.entry(stream).or_default().push_back(bytes);
+            }
         }
         Ok(())
     }
