@@ -102,8 +102,8 @@ impl Pool {
         let Some(key) = key(mpi) else { return Pool::new(false) };
         let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut value, mut found) = (ptr::null::<Pool>(), 0);
-        // SAFETY: the communicator is valid; the value is an address that `set_attr` got below, of a
-        // pool that is there until MPI deletes the attribute.
+        // SAFETY: the communicator is valid; the value is an address that `set_attr` got below, of
+        // a pool that is there until MPI deletes the attribute.
         unsafe {
             let place = (&raw mut value).cast();
             let code = (mpi.call.Comm_get_attr)(comm, key, place, &mut found);
@@ -128,8 +128,8 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A duplicate for a file: one that is free on all ranks, or a new one. All ranks of `of`, whose
-    /// pool this is, call it.
+    /// A duplicate for a file: one that is free on all ranks, or a new one. All ranks of `of`,
+    /// whose pool this is, call it.
     pub(crate) fn duplicate(
         self: &Arc<Self>,
         of: &MpiCommunicator,

@@ -3,6 +3,7 @@
 //! | file | concept |
 //! | --- | --- |
 //! | `options` | opening: access modes, hints, drivers |
+//! | `opening` | the steps of an open, which all ranks take together |
 //! | `handle` | an open file: views, pointers, sizes, sync; calls as futures |
 //! | `local` | what a file says and does on one rank alone |
 //! | `transfer` | reads and writes, from the call to the executor |
@@ -27,6 +28,7 @@ mod handle;
 mod kept;
 mod learned;
 mod local;
+mod opening;
 mod options;
 mod pending;
 mod planned;
