@@ -13,6 +13,7 @@
 //! | `outcome` | what comes out of it, and the table |
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -174,22 +175,27 @@ impl Bench<'_> {
         let all = job::STRATEGIES.map(str::to_owned);
         let first = self.lines(transport, ranks, job, (&all, 1), directory)?;
         let near = outcome::near(&first, FAR_BEHIND);
-        let strategies = (&near[..], self.arguments.repeat);
-        let measure = |count: usize| {
-            let turns =
-                (0..count).map(|_| self.lines(transport, ranks, job, strategies, directory));
+        // What runs first after Block I/O finds other caches: another strategy in each turn.
+        let measure = |turns: Range<usize>| {
+            let turns = turns.map(|turn| {
+                let mut strategies = near.clone();
+                strategies.rotate_left(turn % near.len());
+                let strategies = (&strategies[..], self.arguments.repeat);
+                self.lines(transport, ranks, job, strategies, directory)
+            });
             turns.collect::<Result<Vec<Vec<Line>>, String>>()
         };
         let cells = |turns: &[Vec<Line>]| {
             let cell = |direction| Cell::new(name(transport), ranks, &job.name, direction, turns);
             ["write", "read"].into_iter().filter_map(cell).collect::<Vec<Cell>>()
         };
-        let mut turns = measure(self.arguments.turns)?;
+        let few = self.arguments.turns;
+        let mut turns = measure(0..few)?;
         let found = cells(&turns);
         if found.iter().all(|cell| cell.ratio <= SLOWER) {
             return Ok(found);
         }
-        turns.extend(measure(2 * self.arguments.turns)?);
+        turns.extend(measure(few..3 * few)?);
         Ok(cells(&turns))
     }
 
