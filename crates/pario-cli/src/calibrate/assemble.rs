@@ -76,8 +76,8 @@ impl Measured<'_> {
         both.any(|(known, samples)| *known == probe && !samples.is_empty())
     }
 
-    /// A curve through the lengths that were measured well. Others are left out: what is between two
-    /// lengths is interpolated. Of a curve with too few of them, the default stays.
+    /// A curve through the lengths that were measured well. Others are left out: what is between
+    /// two lengths is interpolated. Of a curve with too few of them, the default stays.
     fn curve(&self, lengths: &[u64], probe: impl Fn(u64) -> Probe) -> Result<Found<Curve>, String> {
         let (mut times, mut spread, mut left_out) = (Vec::new(), 0f64, None);
         for &bytes in lengths {

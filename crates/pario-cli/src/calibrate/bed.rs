@@ -36,7 +36,8 @@ const TOGETHER_BYTES: u64 = 16 * MIB;
 const CALLS_MAX: u64 = 2000;
 /// How far after a page of the file accesses of programs begin.
 const UNALIGNED_BYTES: u64 = 1400;
-/// Memory of windows: a collective uses several in turn, so that a window is in no core's own cache.
+/// Memory of windows: a collective uses several in turn, so that a window is in no core's own
+/// cache.
 const WINDOWS_BYTES: u64 = 8 * MIB;
 const ENOUGH: Duration = Duration::from_millis(3);
 
@@ -182,8 +183,8 @@ impl<'a> Bed<'a> {
         let cached_bytes = cached_part_bytes(&self.situation);
         let old_bytes = cached_bytes + DIRECT_PART_BYTES;
         let slot = bytes.max(4096);
-        // Other pieces of programs seldom begin at a page. Where both do, or almost, some processors
-        // copy several times slower.
+        // Other pieces of programs seldom begin at a page. Where both do, or almost, some
+        // processors copy several times slower.
         let shift = match pattern {
             Pattern::Contiguous | Pattern::Scattered => UNALIGNED_BYTES,
             _ => 0,

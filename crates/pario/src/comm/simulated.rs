@@ -79,7 +79,7 @@ impl Simulated {
     ///         (Simulated::now() - begin).as_secs_f64()
     ///     }
     /// });
-    /// // Rank 0 is earlier, so that the arm moves once; each learns of the other's end by a message.
+    /// // Rank 0 is earlier, so that the arm moves once; each learns of the end by a message.
     /// assert!(seconds.iter().all(|one| (0.0126..0.0129).contains(one)), "{seconds:?}");
     /// ```
     pub fn on(machine: Machine) -> Simulated {

@@ -266,8 +266,8 @@ impl<'a> Copying<'a> {
         cursor.chunk().map(|chunk| chunk.offset)
     }
 
-    /// Copies along a list to or from another list or a contiguous stretch, where the cursors are at
-    /// such; returns how many bytes it has copied.
+    /// Copies along a list to or from another list or a contiguous stretch, where the cursors are
+    /// at such; returns how many bytes it has copied.
     ///
     /// Nothing but the list knows where its next blocks lie. So they are prefetched: loads from
     /// memory overlap, also where lengths differ and a core cannot foresee the copies.

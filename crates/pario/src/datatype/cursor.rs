@@ -108,8 +108,8 @@ impl<'a> Cursor<'a> {
         self.remaining
     }
 
-    /// The blocks of the list that the cursor is in, from its place on; elsewhere the one block that
-    /// it is at. `None` in a loop of blocks, and at the end of the range.
+    /// The blocks of the list that the cursor is in, from its place on; elsewhere the one block
+    /// that it is at. `None` in a loop of blocks, and at the end of the range.
     pub(crate) fn blocks(&self) -> Option<Blocks<'a>> {
         let chunk = self.chunk().filter(|chunk| chunk.count == 1)?;
         let single = Blocks {
