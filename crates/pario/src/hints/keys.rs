@@ -354,7 +354,7 @@ mod tests {
         ("pario_long_piece_bytes", "long_piece_bytes", "plan/choose.rs"),
         ("pario_shared_windows", "shared_windows", "plan/two_phase.rs"),
         ("pario_exact_windows", "exact_windows", "plan/two_phase.rs"),
-        ("pario_collective_wait_s", "collective_wait_s", "file/handle.rs"),
+        ("pario_collective_wait_s", "collective_wait_s", "file/opening.rs"),
         ("pario_statistics", "statistics", "file/handle.rs"),
     ];
 
