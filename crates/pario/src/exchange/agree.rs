@@ -72,11 +72,10 @@ pub(crate) async fn agree_on<T>(
     call: u64,
     own: Result<T>,
 ) -> Result<T> {
-    let error = own.as_ref().err().cloned();
-    let report = Report { error, ..Report::default() };
-    // A rank's own error is among the reports.
-    let (_, agreed) = reports(communicator, call, report).await?;
-    agreed.map_or(own, Err)
+    // A rank's own error is among those that are brought.
+    let brought = own.as_ref().map(|_| Vec::new()).map_err(Error::clone);
+    bring(communicator, call, brought).await?;
+    own
 }
 
 /// What every rank brings, in the order of the ranks; an error if anybody has one.
@@ -90,12 +89,17 @@ pub(crate) async fn bring(
     writer.error(own.as_ref().err());
     writer.text(&own.unwrap_or_default());
     let gathered = all_gather(communicator, call, writer.bytes).await?;
-    let said = gathered.iter().map(|wire| {
-        let mut reader = Reader::new(wire);
-        Ok((reader.error()?, reader.text()?.to_vec()))
-    });
-    let (errors, brought): (Vec<_>, Vec<_>) = said.collect::<Result<Vec<_>>>()?.into_iter().unzip();
-    most_specific(errors.into_iter()).map_or(Ok(brought), Err)
+    settle(&gathered, |reader| Ok((reader.error()?, reader.text()?.to_vec())))
+}
+
+/// What all ranks have said, unless one of them has an error.
+fn settle<T>(
+    gathered: &[Vec<u8>],
+    read: impl Fn(&mut Reader<'_>) -> Result<(Option<Error>, T)>,
+) -> Result<Vec<T>> {
+    let said = gathered.iter().map(|wire| read(&mut Reader::new(wire)));
+    let (errors, all): (Vec<_>, Vec<_>) = said.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    most_specific(errors.into_iter()).map_or(Ok(all), Err)
 }
 
 /// The first step of a collective: all ranks learn which call every rank makes, the error of any
@@ -116,13 +120,10 @@ pub(crate) async fn enter(
     writer.unsigned(own.unwrap_or(0));
     let gathered = all_gather(communicator, call, writer.bytes).await?;
     same_call(&gathered)?;
-    let said = gathered.iter().map(|wire| {
-        let mut reader = Reader::new(wire);
+    settle(&gathered, |reader| {
         reader.text()?;
         Ok((reader.error()?, reader.unsigned()?))
-    });
-    let (errors, numbers): (Vec<_>, Vec<_>) = said.collect::<Result<Vec<_>>>()?.into_iter().unzip();
-    most_specific(errors.into_iter()).map_or(Ok(numbers), Err)
+    })
 }
 
 /// An error unless all ranks make the same call, whose name each contribution begins with.
