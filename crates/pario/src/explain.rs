@@ -23,6 +23,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::access::InMemory;
 use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::{SLOTS_MAX, WINDOWS_MAX};
 use crate::hints::{Environment, HintSet, Hints, Strategy};
@@ -337,7 +338,7 @@ fn summary(request: &Request) -> Summary {
         len: request.bytes,
         piece_bytes: request.piece_bytes.max(1),
         sorted: true,
-        in_order: true,
+        memory: InMemory::CONTIGUOUS,
     }
 }
 

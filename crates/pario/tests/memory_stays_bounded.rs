@@ -88,12 +88,10 @@ fn a_gibibyte_needs_no_more_than_the_documented_bound() {
     ];
     let alone = [("direct", 1), ("list", 1), ("sieve", 1)];
     let threads = Threads::new(RANKS);
-    let processes = shuffled.iter().map(|&case| (case, threads.clone()));
     let messages = shuffled.iter().map(|&case| (case, threads.clone().share_memory(false)));
-    let common = shuffled.iter().map(|&case| (case, threads.clone().shared_bytes(2 << 20)));
+    let small = shuffled.iter().map(|&case| (case, threads.clone().shared_bytes(2 << 20)));
     let memory = shuffled.iter().chain(&alone).map(|&case| (case, threads.clone()));
-    for ((strategy, aggregators), threads) in memory.chain(messages).chain(processes).chain(common)
-    {
+    for ((strategy, aggregators), threads) in memory.chain(messages).chain(small) {
         let bound = bound(strategy, aggregators);
         let (write, read) = peaks(strategy, aggregators, &threads);
         println!(

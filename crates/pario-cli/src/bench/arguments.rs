@@ -28,9 +28,9 @@ const PHASES_HINT: &str = "pario_phases";
 /// Ranks are threads of this process; no MPI is needed. Under mpirun, the ranks are the
 /// processes that it started, and reach each other by its MPI.
 ///
-/// Every combination of workload, block size and strategy is measured in turn with Block I/O, in
-/// which each rank writes (reads) its bytes in one piece to (from) its own part of the
-/// file, and the order of the file is lost. The column `x Block I/O` is the time divided by that of
+/// Every combination of workload, block size and strategy is measured in turn with Block I/O. In
+/// Block I/O each rank moves its bytes in one piece, to or from its own part of the file; the order
+/// of the file is lost. The column `x Block I/O` is the time divided by that of
 /// Block I/O.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = after_help())]
@@ -40,8 +40,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "WORKLOAD", value_parser = parse_workload)]
     names: Vec<String>,
 
-    /// A run of a few seconds: 4 ranks, small sizes, 1 repetition, 500000 calls at most, unless
-    /// given otherwise
+    /// A short run: 4 ranks, small sizes, 1 repetition, at most 500000 storage calls; other options
+    /// override this
     #[arg(long)]
     quick: bool,
 
@@ -54,8 +54,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     ranks: Option<u32>,
 
-    /// Bytes of the file, with K, M or G for KiB, MiB or GiB, of workloads that can have any size
-    /// [default: as in the paper]
+    /// Bytes of the file, with K, M, G or T for KiB, MiB, GiB or TiB, of workloads that can have any
+    /// size [default: as in the paper]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     bytes: Option<u64>,
 
@@ -67,18 +67,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     edge: Option<u64>,
 
-    /// The same as workloads named without an option
+    /// Workloads, as the arguments without an option
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_workload)]
     workloads: Vec<String>,
 
     /// How requests are made: 0 an independent call for each contiguous piece, 1 a collective call
-    /// for each piece, 2 independent calls with a view, 3 collective calls with a view [default: 3]
+    /// for each piece, 2 independent calls with a view, 3 collective calls with a view
+    /// [default: 3; with posix 0,3]
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     #[arg(value_parser = value_parser!(u8).range(0..=3))]
     levels: Vec<u8>,
 
-    /// One file that is written again and again, or a new one for each step; then the time of a
-    /// step, from open to close, is measured as well
+    /// same: one file, written again in each step. new: a new file for each step; then the time from
+    /// open to close is measured, too
     #[arg(long, value_enum, default_value_t = Files::Same)]
     files: Files,
 
@@ -93,8 +94,8 @@ pub(crate) struct Arguments {
 
     /// Strategies: direct, list, sieve, two-phase, gather, multi-phase, inspector-executor, auto
     /// [default: all]; also posix (a system call for each piece) and romio-like (what papers 003
-    /// and 004 say of ROMIO; at levels 2 and 3). sieve leaves holes above pario_sieve_hole_bytes
-    /// out, romio-like reads them; inspector-executor is multi-phase with all phases
+    /// and 004 say of ROMIO; at levels 2 and 3). sieve skips holes above
+    /// pario_sieve_hole_bytes, romio-like does not; inspector-executor is multi-phase with all phases
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_choice)]
     strategies: Vec<Choice>,
 
@@ -116,9 +117,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", value_parser = parse_directory)]
     dir: Option<PathBuf>,
 
-    /// Take the time of another device, which must be slower than the real one: hdd, sata-ssd, nvm,
-    /// or FILE.toml with positioning_us, latency_us, read_bytes_per_s and write_bytes_per_s. Ranks
-    /// are threads then
+    /// Emulate a device, which must be slower than the real one: hdd, sata-ssd, nvm, or FILE.toml
+    /// with positioning_us, latency_us, read_bytes_per_s and write_bytes_per_s; ranks must be threads
     #[arg(long, value_name = "DEVICE", value_parser = device::parse)]
     device: Option<DeviceChoice>,
 
@@ -126,8 +126,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, requires = "device")]
     device_cache: Option<u64>,
 
-    /// Limit this machine's own page cache for the calls that are measured, by a control group;
-    /// the file is not in it before. Needs root. Ranks are threads then
+    /// Limit this machine's page cache during the measured calls, by a control group. The file is
+    /// dropped from the cache before each call. Needs root; ranks must be threads
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "planned")]
     page_cache: Option<u64>,
 
@@ -143,7 +143,8 @@ pub(crate) struct Arguments {
     #[arg(long = "hint", value_name = "KEY=VALUE", value_parser = hint::parse)]
     hints: Vec<(String, String)>,
 
-    /// Skip what needs more than N storage calls, by a rough estimate [default: 1000000]
+    /// Skip what needs more than N storage calls, by a rough estimate [default: 1000000, with
+    /// --quick 500000]
     #[arg(long, value_name = "N")]
     calls_max: Option<u64>,
 
@@ -587,7 +588,9 @@ fn on_mpi(arguments: &Arguments, world: &World) -> Result<Transport, Failure> {
             refused(format!("--ranks {asked}: mpirun has started {ranks}"))
         }
         _ if arguments.nodes > 1 => refused("--nodes: MPI has its own".to_owned()),
-        _ if arguments.messages => refused("--messages: on MPI there is nothing else".to_owned()),
+        _ if arguments.messages => {
+            refused("--messages: under MPI, set PARIO_NODE_MEMORY=none instead".to_owned())
+        }
         _ => Ok(Transport::Mpi { nodes: *nodes, library: mpi.clone() }),
     }
 }

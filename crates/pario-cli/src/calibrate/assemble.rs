@@ -1,16 +1,20 @@
 //! Values become a profile. What cannot be used leaves the default, with the reason.
 
+use std::collections::BTreeMap;
+
 use pario::model::Direction;
 use pario::model::presets::Link;
-use pario::model::profile::{Accesses, Concurrency, Curve, Machine, Pattern, Profile};
+use pario::model::profile::{Accesses, Concurrency, Curve, Machine, Pattern, Profile, Reuse};
 use serde::Serialize;
 
 use super::Oversubscribed;
 use super::judge::{Estimate, judge, monotone};
 use super::probe::{
     CACHED_BYTES, MESSAGE_BYTES, PAGES_BYTES, PIECE_BYTES, PLANNED_PIECES, Probe, Situation,
+    WORKING_SETS,
 };
 
+const KIB: f64 = 1024.0;
 const MIB: f64 = 1_048_576.0;
 
 /// No memory and no link of today is faster.
@@ -18,6 +22,13 @@ const BYTES_PER_S_MAX: f64 = 1e12;
 
 /// Lengths that a curve needs.
 const LENGTHS_MIN: usize = 3;
+
+/// The profile whose values stay where nothing is measured.
+pub(super) enum Before {
+    /// Of an earlier run, which measured what its `defaults` do not name.
+    Measured(Profile),
+    BuiltIn(Profile),
+}
 
 /// All measurements.
 pub(super) struct Measured<'a> {
@@ -47,6 +58,9 @@ pub(super) struct Finding {
     /// Why the value is the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) default: Option<String>,
+    /// Why the value is that of an earlier run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) earlier: Option<String>,
 }
 
 /// A value with the spread of what it was made of.
@@ -60,6 +74,10 @@ struct Found<T> {
 impl<T> Found<T> {
     fn new(value: T, spread: f64) -> Found<T> {
         Found { value, spread, left_out: None }
+    }
+
+    fn some(self) -> Found<Option<T>> {
+        Found { value: Some(self.value), spread: self.spread, left_out: self.left_out }
     }
 }
 
@@ -113,6 +131,22 @@ impl Measured<'_> {
             spread = spread.max(estimate.spread);
         }
         value.bytes_per_s.iter().try_for_each(|&bytes_per_s| possible(bytes_per_s))?;
+        Ok(Found::new(value, spread))
+    }
+
+    /// More bytes that come out faster are noise: they are as fast as fewer.
+    fn reused(&self, probe: impl Fn(u64) -> Probe) -> Result<Found<Reuse>, String> {
+        let (mut value, mut spread) = (Reuse::default(), 0f64);
+        for working_set in WORKING_SETS {
+            let found = self.estimate(probe(working_set));
+            let estimate = found.map_err(|reason| format!("{working_set} bytes: {reason}"))?;
+            let bytes_per_s = rounded(KIB / estimate.seconds);
+            possible(bytes_per_s)?;
+            let fewer = value.bytes_per_s.last().copied().unwrap_or(f64::INFINITY);
+            value.bytes.push(working_set);
+            value.bytes_per_s.push(bytes_per_s.min(fewer));
+            spread = spread.max(estimate.spread);
+        }
         Ok(Found::new(value, spread))
     }
 
@@ -188,33 +222,44 @@ fn possible(bytes_per_s: f64) -> Result<(), String> {
 /// Collects findings while a profile is filled.
 struct Findings {
     all: Vec<Finding>,
+    /// Keys that no earlier run measured; none if there is no earlier run.
+    unmeasured: Option<BTreeMap<String, String>>,
 }
 
 impl Findings {
     /// Takes a value if there is one; otherwise the default stays.
     fn take<T: Shown>(&mut self, key: &str, place: &mut T, found: Result<Found<T>, String>) {
-        let (spread, left_out, default) = match found {
-            Ok(Found { value, spread, left_out }) => {
-                *place = value;
-                (Some(spread), left_out, None)
+        let was_measured = self.unmeasured.as_ref().is_some_and(|keys| !keys.contains_key(key));
+        let (mut spread, mut left_out, mut default, mut earlier) = (None, None, None, None);
+        match found {
+            Ok(found) => {
+                *place = found.value;
+                (spread, left_out) = (Some(found.spread), found.left_out);
             }
-            Err(reason) => (None, None, Some(reason)),
-        };
+            Err(reason) if was_measured => earlier = Some(reason),
+            Err(reason) => default = Some(reason),
+        }
         let (key, value) = (key.to_owned(), place.shown());
-        self.all.push(Finding { key, value, spread, left_out, default });
+        self.all.push(Finding { key, value, spread, left_out, default, earlier });
     }
 }
 
-/// A default with the values that could be measured.
+/// The profile of before with the values that could be measured.
 pub(super) fn profile(
-    default: Profile,
+    before: Before,
     machine: Machine,
     situation: &Situation,
     measured: &Measured<'_>,
 ) -> Calibrated {
-    let mut profile = Profile { machine, ..default };
-    profile.defaults.clear();
-    let mut findings = Findings { all: Vec::new() };
+    let (before, unmeasured) = match before {
+        Before::Measured(mut profile) => {
+            let unmeasured = std::mem::take(&mut profile.defaults);
+            (profile, Some(unmeasured))
+        }
+        Before::BuiltIn(profile) => (profile, None),
+    };
+    let mut profile = Profile { machine, defaults: BTreeMap::new(), ..before };
+    let mut findings = Findings { all: Vec::new(), unmeasured };
     storage(&mut findings, Direction::Read, &mut profile.storage.read, (situation, measured));
     storage(&mut findings, Direction::Write, &mut profile.storage.write, (situation, measured));
     let memory = &mut profile.memory;
@@ -234,6 +279,8 @@ pub(super) fn profile(
     memory.scatter_random = Some(scatter_random);
     let copied = measured.concurrency(&situation.groups(), |ranks| Probe::CopyTogether { ranks });
     findings.take("memory.concurrent", &mut memory.concurrent, copied);
+    let reused = measured.reused(|working_set| Probe::CopyReused { working_set });
+    findings.take("memory.reused", &mut memory.reused, reused.map(Found::some));
     others(&mut findings, &mut profile, (situation, measured));
     for finding in &findings.all {
         if let Some(reason) = &finding.default {
@@ -293,6 +340,8 @@ fn storage(
     let key = format!("{name}.concurrent_contiguous");
     findings.take(&key, &mut of_programs, concurrent(Pattern::Contiguous));
     accesses.concurrent_contiguous = Some(of_programs);
+    let reused = measured.reused(|working_set| Probe::AccessReused { direction, working_set });
+    findings.take(&format!("{name}.reused"), &mut accesses.reused, reused.map(Found::some));
 }
 
 /// Messages, synchronisation and planning.
@@ -350,6 +399,17 @@ impl Shown for Concurrency {
     }
 }
 
+impl Shown for Option<Reuse> {
+    fn shown(&self) -> String {
+        let ends = self
+            .as_ref()
+            .and_then(|reuse| Some((*reuse.bytes_per_s.first()?, *reuse.bytes_per_s.last()?)));
+        ends.map_or("not known".to_owned(), |(few, many)| {
+            format!("{} in caches, {} beyond", rate(few), rate(many))
+        })
+    }
+}
+
 impl Shown for Link {
     fn shown(&self) -> String {
         format!("{:.3} us, {}", self.latency_us, rate(self.bytes_per_s))
@@ -379,6 +439,13 @@ mod tests {
             Probe::AccessTogether { ranks, .. } | Probe::CopyTogether { ranks } => {
                 f64::from(ranks) * 1e-3
             }
+            Probe::AccessReused { working_set, .. } | Probe::CopyReused { working_set } => {
+                if working_set <= 8 << 20 {
+                    0.5e-6
+                } else {
+                    1e-6
+                }
+            }
             Probe::Barrier => 8e-6,
             Probe::Plan { pieces: 1 } => 12e-6,
             Probe::Plan { .. } => 12e-6 + 4096e-7,
@@ -386,6 +453,10 @@ mod tests {
     }
 
     fn calibrated(change: impl Fn(&Probe, &mut Vec<f64>)) -> Calibrated {
+        calibrated_after(Before::BuiltIn(Profile::built_in("hdd").unwrap()), change)
+    }
+
+    fn calibrated_after(before: Before, change: impl Fn(&Probe, &mut Vec<f64>)) -> Calibrated {
         let probes = Probe::all(&SITUATION);
         let samples: Vec<Vec<f64>> = probes
             .iter()
@@ -396,9 +467,8 @@ mod tests {
             })
             .collect();
         let measured = Measured { probes: &probes, samples: &samples, oversubscribed: None };
-        let default = Profile::built_in("hdd").unwrap();
-        let machine = Machine { cores: 4, ..default.machine.clone() };
-        profile(default, machine, &SITUATION, &measured)
+        let machine = Machine { cores: 4, ..Profile::built_in("hdd").unwrap().machine };
+        profile(before, machine, &SITUATION, &measured)
     }
 
     fn near(value: f64, expected: f64) {
@@ -412,6 +482,10 @@ mod tests {
         near(profile.storage.read.sequential.us(65536), 66.536);
         near(profile.memory.gather.us(512), 1.512);
         near(profile.storage.write.concurrent.slowdown(4), 4.0);
+        let reused = profile.memory.reused.as_ref().unwrap();
+        near(reused.saved_us(1024.0, 4 << 20, 1.0), 0.5);
+        near(reused.saved_us(1024.0, 12 << 20, 1.0), 0.25);
+        assert_eq!(profile.storage.read.reused, profile.memory.reused);
         near(profile.messages.node.latency_us, 1.008);
         near(profile.barrier_us(4), 8.0);
         near(profile.planning.rank_us, 3.0);
@@ -441,6 +515,21 @@ mod tests {
         assert!(profile.defaults["messages.node"].contains("impossible"));
         let marked = findings.iter().filter(|finding| finding.default.is_some()).count();
         assert_eq!(marked, profile.defaults.len());
+    }
+
+    #[test]
+    fn what_an_earlier_run_measured_stays() {
+        let mut earlier = calibrated(|_, _| {}).profile;
+        earlier.synchronisation.oversubscribed_rank_us = 77.0;
+        earlier.defaults.remove("synchronisation.oversubscribed_rank_us");
+        earlier.storage.write.call_us = 55.0;
+        let Calibrated { profile, findings } =
+            calibrated_after(Before::Measured(earlier), |_, _| {});
+        near(profile.synchronisation.oversubscribed_rank_us, 77.0);
+        near(profile.storage.write.call_us, 1.004);
+        assert_eq!(profile.defaults.keys().collect::<Vec<_>>(), ["messages.network"]);
+        let finding = findings.iter().find(|finding| finding.earlier.is_some()).unwrap();
+        assert_eq!(finding.key, "synchronisation.oversubscribed_rank_us");
     }
 
     #[test]

@@ -23,6 +23,7 @@ use super::probe::{Probe, Situation};
 use crate::bench::team::Team;
 use crate::failure::Failure;
 
+const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// Bytes of the part without the page cache, and of the part that is new.
@@ -39,6 +40,8 @@ const UNALIGNED_BYTES: u64 = 1400;
 /// Memory of windows: a collective uses several in turn, so that a window is in no core's own
 /// cache.
 const WINDOWS_BYTES: u64 = 8 * MIB;
+/// The longest access or copy of a working set.
+const AGAIN_BYTES: u64 = 64 * KIB;
 const ENOUGH: Duration = Duration::from_millis(3);
 
 /// Where `O_DIRECT` wants memory and offsets to begin, and where windows begin. Some processors
@@ -141,6 +144,16 @@ impl<'a> Bed<'a> {
                 bed.copy(false, false, MIB);
                 Ok(bed.copy(false, false, MIB))
             }),
+            Probe::AccessReused { direction, working_set } => {
+                let ranks = self.situation.with_a_core();
+                self.together(ranks, |bed| {
+                    bed.access_again(direction, working_set / u64::from(ranks))
+                })
+            }
+            Probe::CopyReused { working_set } => {
+                let ranks = self.situation.with_a_core();
+                self.together(ranks, |bed| Ok(bed.copy_again(working_set / u64::from(ranks))))
+            }
             Probe::Message { to, bytes } => self.ping_pong(to, bytes),
             Probe::Barrier => barrier_seconds(self.team).map(Some),
             Probe::Plan { pieces } => self.plan(pieces),
@@ -269,6 +282,37 @@ impl<'a> Bed<'a> {
         Ok(begin.elapsed().as_secs_f64() / count(TOGETHER_BYTES / MIB))
     }
 
+    /// Accesses of a working set of this rank: half of it is memory, half of it a part of the file.
+    fn access_again(&mut self, direction: Direction, working_set: u64) -> io::Result<f64> {
+        let half = (working_set / 2).max(KIB);
+        let len = half.min(AGAIN_BYTES);
+        let start = u64::from(self.team.rank()) * half;
+        let (file, memory) = (&self.ground.file, &mut self.program[..]);
+        again(half, len, |at| {
+            let first = usize::try_from(at).unwrap_or(0);
+            let buffer = &mut memory[first..first + usize::try_from(len).unwrap_or(0)];
+            match direction {
+                Direction::Read => file.read_exact_at(buffer, start + at),
+                Direction::Write => file.write_all_at(buffer, start + at),
+            }
+        })
+    }
+
+    /// Copies of a working set of this rank.
+    fn copy_again(&mut self, working_set: u64) -> f64 {
+        let half = (working_set / 2).max(KIB);
+        let len = half.min(AGAIN_BYTES);
+        let (from, to) = self.program.split_at_mut(usize::try_from(half).unwrap_or(0));
+        let copied = again(half, len, |at| {
+            let first = usize::try_from(at).unwrap_or(0);
+            let end = first + usize::try_from(len).unwrap_or(0);
+            to[first..end].copy_from_slice(&from[first..end]);
+            std::hint::black_box(&to);
+            Ok(())
+        });
+        copied.unwrap_or(f64::NAN)
+    }
+
     fn copy(&mut self, scatter: bool, random: bool, bytes: u64) -> f64 {
         let piece_bytes = usize::try_from(bytes).unwrap_or(1);
         let copies = &mut self.copies;
@@ -359,6 +403,17 @@ fn repeated(calls: u64, mut call: impl FnMut(u64) -> io::Result<()>) -> io::Resu
         done = end;
     }
     Ok(median(&mut seconds))
+}
+
+/// Moves `bytes` in steps of `len`, once so that they are where they stay, then several times. The
+/// time of a KiB.
+fn again(bytes: u64, len: u64, mut step: impl FnMut(u64) -> io::Result<()>) -> io::Result<f64> {
+    let mut all = || (0..bytes / len).try_for_each(|index| step(index * len));
+    all()?;
+    let turns = (MOVED_BYTES / bytes).max(1);
+    let begin = Instant::now();
+    (0..turns).try_for_each(|_| all())?;
+    Ok(begin.elapsed().as_secs_f64() / count(turns * (bytes / len) * (len / KIB)))
 }
 
 fn median(seconds: &mut [f64]) -> f64 {

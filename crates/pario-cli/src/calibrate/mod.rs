@@ -12,8 +12,8 @@
 //!
 //! Measurements on a busy machine vary. So all probes are measured in turn, a few milliseconds
 //! each, until the time is up, and a value is the median of its measurements. A value whose
-//! measurements differ too much is not stored: the built-in default stays, and the profile says
-//! why.
+//! measurements differ too much is not stored. That of an earlier run stays, or the built-in default,
+//! and the profile says why.
 
 mod assemble;
 mod bed;
@@ -23,7 +23,7 @@ mod place;
 mod probe;
 mod report;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, value_parser};
@@ -32,6 +32,7 @@ use pario::{Communicator, Threads};
 
 use crate::bench::team::Team;
 use crate::failure::Failure;
+use assemble::Before;
 use bed::Bed;
 use place::Ground;
 use probe::{Probe, Situation};
@@ -40,8 +41,8 @@ use report::Report;
 /// Measures what I/O, copies and messages cost on this machine, and stores it as a profile.
 ///
 /// Ranks are threads of this process, one for each core; under mpirun, they are the processes
-/// that it started. Run it on an idle machine. A value that varies too much is not stored: the
-/// default for the kind of file system stays, and the table says why.
+/// that it started. Run it on an idle machine. A value that varies too much is not stored: that of
+/// an earlier run stays, or the default for the kind of file system, and the table says why.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -160,9 +161,9 @@ fn on_rank(
     let report = begun.as_ref().map(|(report, _)| report);
     let samples = measure(arguments, team, &ground, (&probes, &situation), report)?;
     let stored = begun.as_ref().map_or(Ok(()), |(report, output)| {
-        let default = default_profile(&machine, &ground)?;
+        let before = before(&machine, &ground, output)?;
         let measured = assemble::Measured { probes: &probes, samples: &samples, oversubscribed };
-        let calibrated = assemble::profile(default, machine, &situation, &measured);
+        let calibrated = assemble::profile(before, machine, &situation, &measured);
         let stored = calibrated.profile.store(output);
         stored.map_err(|error| Failure::Run(error.to_string()))?;
         report.finish(&calibrated, output)
@@ -212,7 +213,14 @@ fn output_path(arguments: &Arguments, machine: &Machine) -> Result<PathBuf, Fail
     })
 }
 
-fn default_profile(machine: &Machine, ground: &Ground) -> Result<Profile, Failure> {
+/// What stays where this run measures nothing: the profile of an earlier run on this machine, or
+/// else the built-in one.
+fn before(machine: &Machine, ground: &Ground, output: &Path) -> Result<Before, Failure> {
+    let earlier = Profile::load(output).ok().filter(|profile| profile.machine == *machine);
+    if let Some(profile) = earlier {
+        return Ok(Before::Measured(profile));
+    }
     let name = Profile::built_in_name(&machine.file_system, place::is_rotational(ground));
-    Profile::built_in(name).ok_or_else(|| Failure::Run(format!("no built-in profile {name}")))
+    let built_in = Profile::built_in(name).map(Before::BuiltIn);
+    built_in.ok_or_else(|| Failure::Run(format!("no built-in profile {name}")))
 }

@@ -10,6 +10,9 @@ pub(super) const CACHED_BYTES: [u64; 5] = [4, 512, 4096, 65536, 1 << 20];
 pub(super) const PAGES_BYTES: [u64; 3] = [4096, 65536, 1 << 20];
 pub(super) const PIECE_BYTES: [u64; 7] = [4, 16, 64, 512, 4096, 65536, 1 << 20];
 
+/// Working sets: from what the caches of processors hold to more than that.
+pub(super) const WORKING_SETS: [u64; 6] = [1 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20];
+
 /// Lengths of messages, for latency and bandwidth.
 pub(super) const MESSAGE_BYTES: [u64; 2] = [8, 1 << 20];
 
@@ -28,9 +31,14 @@ pub(super) struct Situation {
 }
 
 impl Situation {
+    /// Ranks of which each has a core.
+    pub(super) fn with_a_core(&self) -> u32 {
+        self.ranks.min(self.cores).max(1)
+    }
+
     /// Numbers of ranks that work at the same time: one, half of the cores, all of them.
     pub(super) fn groups(&self) -> Vec<u32> {
-        let all = self.ranks.min(self.cores).max(1);
+        let all = self.with_a_core();
         let mut groups = vec![1, all / 2, all];
         groups.retain(|&ranks| ranks > 0);
         groups.dedup();
@@ -49,6 +57,11 @@ pub(super) enum Probe {
     Copy { scatter: bool, random: bool, bytes: u64 },
     /// 1 MiB copied by each of these ranks.
     CopyTogether { ranks: u32 },
+    /// A KiB read or written by each of the ranks that have a core, again and again in this
+    /// working set.
+    AccessReused { direction: Direction, working_set: u64 },
+    /// A KiB copied in the same way.
+    CopyReused { working_set: u64 },
     /// One message from the first rank to this one.
     Message { to: u32, bytes: u64 },
     /// A barrier of all ranks.
@@ -78,6 +91,8 @@ impl Probe {
                 let groups = situation.groups().into_iter();
                 all.extend(groups.map(|ranks| Probe::AccessTogether { direction, pattern, ranks }));
             }
+            let reused = |working_set| Probe::AccessReused { direction, working_set };
+            all.extend(WORKING_SETS.map(reused));
         }
         for scatter in [false, true] {
             for random in [false, true] {
@@ -85,6 +100,7 @@ impl Probe {
             }
         }
         all.extend(situation.groups().into_iter().map(|ranks| Probe::CopyTogether { ranks }));
+        all.extend(WORKING_SETS.map(|working_set| Probe::CopyReused { working_set }));
         for to in [situation.same_node, situation.other_node].into_iter().flatten() {
             all.extend(MESSAGE_BYTES.map(|bytes| Probe::Message { to, bytes }));
         }
@@ -107,6 +123,12 @@ impl fmt::Display for Probe {
             }
             Probe::Copy { bytes, .. } => write!(formatter, "copy pieces of {bytes} bytes"),
             Probe::CopyTogether { ranks } => write!(formatter, "copy by {ranks} ranks"),
+            Probe::AccessReused { direction, working_set } => {
+                write!(formatter, "{} {working_set} bytes again and again", verb(*direction))
+            }
+            Probe::CopyReused { working_set } => {
+                write!(formatter, "copy {working_set} bytes again and again")
+            }
             Probe::Message { bytes, .. } => write!(formatter, "messages of {bytes} bytes"),
             Probe::Barrier => write!(formatter, "barriers"),
             Probe::Plan { .. } => write!(formatter, "plans"),

@@ -66,13 +66,12 @@ impl<'a> Report<'a> {
             return self.print(&(text + "\n"));
         }
         let rows: String = findings.iter().map(row).collect();
-        let kept = profile.defaults.len();
         let count = findings.len();
+        let measured = findings.iter().filter(|finding| finding.spread.is_some()).count();
         self.print(&format!(
-            "\n{:<39}{:<44}spread\n{rows}\n{} of {count} values measured; stored in {}\n",
+            "\n{:<39}{:<44}spread\n{rows}\n{measured} of {count} values measured; stored in {}\n",
             "key",
             "value",
-            count - kept,
             path.display()
         ))
     }
@@ -87,13 +86,14 @@ impl<'a> Report<'a> {
 }
 
 fn row(finding: &Finding) -> String {
-    let end = match (&finding.default, finding.spread) {
-        (Some(reason), _) => format!("default: {reason}"),
-        (None, Some(spread)) => {
+    let end = match (&finding.default, &finding.earlier, finding.spread) {
+        (Some(reason), _, _) => format!("default: {reason}"),
+        (None, Some(reason), _) => format!("of an earlier run: {reason}"),
+        (None, None, Some(spread)) => {
             let without = finding.left_out.as_ref().map(|reason| format!(", without {reason}"));
             format!("{:.0} %{}", spread * 100.0, without.unwrap_or_default())
         }
-        (None, None) => String::new(),
+        (None, None, None) => String::new(),
     };
     format!("{:<39}{:<43} {end}\n", finding.key, finding.value)
 }

@@ -77,11 +77,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     pub(super) edge: Option<u64>,
 
-    /// Which way [default: both]
+    /// Writes, reads or both [default: both]
     #[arg(long, value_enum)]
     direction: Option<Way>,
 
-    /// Every rank calls for itself
+    /// Independent calls instead of a collective one
     #[arg(long)]
     pub(super) independent: bool,
 
@@ -90,7 +90,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     pub(super) profile: Option<String>,
 
-    /// The directory whose file system counts, where no profile is given [default: files in memory]
+    /// Directory whose file system counts if no profile is given [default: files in memory; with
+    /// --run the system's temporary directory]
     #[arg(long, value_name = "DIR", value_parser = parse_directory)]
     pub(super) dir: Option<PathBuf>,
 
@@ -98,7 +99,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", value_parser = machine::parse_link)]
     network: Option<Link>,
 
-    /// Storage on a device by itself, without a cache
+    /// Storage is this device, without a cache
     #[arg(long, value_name = "NAME", value_parser = machine::parse_device)]
     device: Option<(String, Device)>,
 

@@ -31,7 +31,8 @@ use crate::failure::Failure;
 ///
 /// The call is described: a workload of `pario bench` or a pattern from a file, any number of ranks
 /// and nodes, and the profile of a machine (`pario calibrate`, or a built-in one). It is planned as
-/// a real call is; nothing is opened, sent or stored, so that thousands of nodes take a second.
+/// a real call is; nothing is opened, sent or stored, so a call on a thousand nodes takes less
+/// than a second.
 ///
 /// Or the calls are those of a program: `pario run --stats=run.jsonl` records them, and `pario
 /// explain run.jsonl` shows each kind of them beside what was measured, and what to change.

@@ -41,6 +41,19 @@ pub(crate) struct Buffer {
     signature: Signature,
 }
 
+/// How the bytes of a request lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InMemory {
+    /// Whether they come in the same order as in the file, gaps aside.
+    pub(crate) in_order: bool,
+    /// Mean length of the contiguous pieces.
+    pub(crate) piece_bytes: u64,
+}
+
+impl InMemory {
+    pub(crate) const CONTIGUOUS: InMemory = InMemory { in_order: true, piece_bytes: u64::MAX };
+}
+
 impl Buffer {
     fn new(span: Span, count: u64, datatype: &Datatype) -> Result<Buffer> {
         let layout = datatype.compiled(Form::Native)?.tiled(count)?;
@@ -76,9 +89,10 @@ impl Buffer {
         &self.signature
     }
 
-    /// Whether data comes in the order of its addresses.
-    pub(crate) fn is_in_order(&self) -> bool {
-        self.layout.is_ascending()
+    /// How the data lies in memory.
+    pub(crate) fn in_memory(&self) -> InMemory {
+        let piece_bytes = (self.len() / self.layout.pieces().max(1)).max(1);
+        InMemory { in_order: self.layout.is_ascending(), piece_bytes }
     }
 
     /// Whether all data is one run of memory.

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorClass, Result};
 pub(crate) mod memory;
 pub(crate) mod windows;
 
-pub(crate) use memory::Buffer;
+pub(crate) use memory::{Buffer, InMemory};
 pub use memory::{OwnedBuffer, Source, Target, Typed};
 
 /// The file side of a request, or of a part of one.
@@ -154,16 +154,16 @@ impl Access {
             )
     }
 
-    /// One stretch for each of some windows of the file, in ascending order, that it has bytes in:
-    /// from the first of them to the last.
-    pub(crate) fn outline(&self, windows: impl Iterator<Item = Range<u64>>) -> Result<Access> {
-        let stretch = |window: Range<u64>| {
+    /// Its bounding extent in each of some windows of the file, which are in ascending order: from
+    /// the first byte there to the last.
+    pub(crate) fn extents(&self, windows: impl Iterator<Item = Range<u64>>) -> Result<Access> {
+        let extent = |window: Range<u64>| {
             let positions = self.within(&window);
             let last = positions.end.checked_sub(1).filter(|last| positions.contains(last))?;
             let (start, end) = (self.offset_of(positions.start), self.offset_of(last) + 1);
             Some(Layout::block(start.cast_signed(), end - start))
         };
-        let layout = Layout::joined(windows.filter_map(stretch).collect::<Result<Vec<_>>>()?)?;
+        let layout = Layout::joined(windows.filter_map(extent).collect::<Result<Vec<_>>>()?)?;
         Access::new(&layout, 0, layout.size())
     }
 

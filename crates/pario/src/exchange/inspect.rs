@@ -3,7 +3,7 @@
 //! A regular access is some tens of bytes and goes to every rank; each then computes the share of
 //! every rank in every window, so that no offset is sent. Of an irregular one (a long list), each
 //! aggregator gets only the part that lies in its domain. Where shared windows are self-scheduled,
-//! all ranks get its bounding extent in each window instead (an outline).
+//! all ranks get its bounding extent in each window instead.
 //!
 //! Cost: one all-gather; for each irregular rank one message to each aggregator, or an all-gather
 //! of a few bytes for each window.
@@ -12,8 +12,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::access::Access;
 use crate::access::memory::Parcel;
+use crate::access::{Access, InMemory};
 use crate::comm::collective::{all_gather, index};
 use crate::comm::{Communicator, Lane, Tag, receive};
 use crate::datatype::wire::{Reader, Writer};
@@ -48,8 +48,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) direction: Direction,
     /// The call's name, which all ranks of a collective must share.
     pub(crate) name: &'static str,
-    /// Whether the bytes are in memory in the order of the request, gaps aside.
-    pub(crate) in_order: bool,
+    /// How the bytes lie in memory.
+    pub(crate) memory: InMemory,
     /// What this rank measured in its last collective, and learned so far.
     pub(crate) lesson: Lesson,
 }
@@ -72,9 +72,9 @@ impl Circumstances<'_> {
     }
 }
 
-fn summary(access: &Access, in_order: bool) -> Summary {
+fn summary(access: &Access, memory: InMemory) -> Summary {
     Summary {
-        in_order,
+        memory,
         reach: access.reach(),
         len: access.len(),
         piece_bytes: access.piece_bytes(),
@@ -84,7 +84,7 @@ fn summary(access: &Access, in_order: bool) -> Summary {
 
 /// Plans a request that concerns nobody else.
 pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
-    let summaries = &[summary(&own, around.in_order)];
+    let summaries = &[summary(&own, around.memory)];
     let plan = Plan::new(&around.planning(summaries));
     let asked = Asked::new(&summaries[0], true, around.lesson.correction.of(plan.base.kind));
     prepared(around, own, plan, asked)
@@ -231,10 +231,10 @@ struct Announcement {
 impl Announcement {
     fn new(around: &Circumstances<'_>, own: &Result<Access>) -> Announcement {
         let (error, summary, access) = match own {
-            Ok(access) => (None, summary(access, around.in_order), Some(access.clone())),
+            Ok(access) => (None, summary(access, around.memory), Some(access.clone())),
             Err(error) => {
-                let (sorted, in_order) = (true, true);
-                let nothing = Summary { reach: 0..0, len: 0, piece_bytes: 1, sorted, in_order };
+                let (sorted, memory) = (true, InMemory::CONTIGUOUS);
+                let nothing = Summary { reach: 0..0, len: 0, piece_bytes: 1, sorted, memory };
                 (Some(error.clone()), nothing, None)
             }
         };
@@ -290,7 +290,7 @@ async fn learn(
     match shuffled.shared() {
         _ if announced.iter().all(Option::is_some) => Ok(announced.into_iter().flatten().collect()),
         Some(SharedWindows { service: Service::SelfScheduled(_), .. }) => {
-            outlines(communicator, call, shuffled, own, announced).await
+            extents(communicator, call, shuffled, own, announced).await
         }
         _ => complete(communicator, call, shuffled, own, announced).await,
     }
@@ -339,7 +339,7 @@ async fn complete(
 
 /// The accesses of all ranks, as far as it takes to fetch windows for all of them: of irregular
 /// ones, where in each window they begin and end.
-async fn outlines(
+async fn extents(
     communicator: &dyn Communicator,
     call: u64,
     shuffled: &Shuffled,
@@ -350,14 +350,14 @@ async fn outlines(
     if announced[index(communicator.rank())].is_none() {
         let rounds = 0..shuffled.rounds();
         let windows = |domain| rounds.clone().map(move |round| shuffled.window(domain, round));
-        own.outline(shuffled.domains().iter().flat_map(windows))?.write(&mut writer);
+        own.extents(shuffled.domains().iter().flat_map(windows))?.write(&mut writer);
     }
-    let outlines = all_gather(communicator, call, writer.bytes).await?;
-    let access = |(access, outline): (Option<Access>, Vec<u8>)| match access {
+    let extents = all_gather(communicator, call, writer.bytes).await?;
+    let access = |(access, extents): (Option<Access>, Vec<u8>)| match access {
         Some(access) => Ok(access),
-        None => Access::read(&mut Reader::new(&outline)),
+        None => Access::read(&mut Reader::new(&extents)),
     };
-    announced.into_iter().zip(outlines).map(access).collect()
+    announced.into_iter().zip(extents).map(access).collect()
 }
 
 /// Whether no two ranks have the same byte in any window, where each aggregator knows all pieces of
@@ -492,7 +492,7 @@ mod tests {
                 blocking: true,
                 direction: Direction::Write,
                 name: "write_all",
-                in_order: true,
+                memory: InMemory::CONTIGUOUS,
                 lesson: Lesson::default(),
             };
             let mut strategies = Vec::new();

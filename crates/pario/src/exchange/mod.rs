@@ -26,7 +26,6 @@ use crate::access::memory::Parcel;
 use crate::access::{Access, Buffer};
 use crate::comm::Communicator;
 use crate::error::{Error, Result};
-use crate::number::wide;
 use crate::plan::{Correction, Direction, Plan, Steps};
 use crate::statistics::{Asked, CallStatistics};
 use crate::storage::Storage;
@@ -129,13 +128,8 @@ impl Job<'_> {
     /// Carries the plan out. On a collective all ranks return the same error class.
     pub(crate) async fn run(&self, statistics: &mut CallStatistics) -> Result<u64> {
         let plan = &self.prepared.plan;
-        statistics.strategy = plan.strategy;
-        statistics.reason = plan.reason;
-        statistics.windows = plan.steps.windows();
-        statistics.predicted += plan.predicted(self.correction, statistics.planned);
+        statistics.describe(plan, self.correction, self.communicator.size());
         statistics.asked.add(&self.prepared.asked);
-        statistics.rounds += plan.steps.rounds();
-        statistics.aggregators = wide(plan.steps.aggregators(self.communicator.size()));
         match &plan.steps {
             Steps::Independent(steps) => {
                 let part = match &self.refused {

@@ -11,7 +11,7 @@ use super::handle::{Handle, State};
 use super::kept::Setting;
 use super::pending::Done;
 use super::{Plan, Status};
-use crate::access::{Access, Buffer, Source, Target};
+use crate::access::{Access, Buffer, InMemory, Source, Target};
 use crate::comm::collective::{broadcast, index};
 use crate::datatype::signature::{Form, Signature};
 use crate::datatype::wire::{Reader, Writer};
@@ -333,7 +333,7 @@ impl Handle {
     ) -> Result<u64> {
         let start = Moment::now();
         let mut synchronisation = Duration::ZERO;
-        let asked = (access, buffer.is_in_order());
+        let asked = (access, buffer.in_memory());
         let prepared = self.prepare(begun, asked, &mut synchronisation).await;
         statistics.planning += start.elapsed().saturating_sub(synchronisation);
         statistics.synchronisation += synchronisation;
@@ -386,7 +386,7 @@ impl Handle {
     async fn prepare(
         &self,
         begun: &Begun,
-        (access, in_order): (Result<Access>, bool),
+        (access, memory): (Result<Access>, InMemory),
         synchronisation: &mut Duration,
     ) -> Result<(Arc<Prepared>, bool)> {
         let around = Circumstances {
@@ -396,7 +396,7 @@ impl Handle {
             blocking: begun.blocking,
             direction: begun.kind.direction,
             name: begun.kind.name,
-            in_order,
+            memory,
             lesson: self.state().learned.lesson(begun.kind.direction),
         };
         if !begun.kind.collective {
@@ -543,7 +543,8 @@ impl Handle {
         self.wait_for(begun.earlier.clone()).await;
         let mut synchronisation = Duration::ZERO;
         // The memory is not known yet.
-        let prepared = self.prepare(&begun, (access, true), &mut synchronisation).await;
+        let prepared =
+            self.prepare(&begun, (access, InMemory::CONTIGUOUS), &mut synchronisation).await;
         let (prepared, _) = prepared.map_err(|error| self.explain(error))?;
         Ok(Plan::new(prepared, begun.kind, len, start.elapsed()))
     }

@@ -239,7 +239,7 @@ static IGNORED: [(&str, &str); 26] = [
     ("start_iodevice", DEVICES),
     (
         "striping_factor",
-        "pario leaves striping to the file system; use its tools, as lfs setstripe",
+        "pario leaves striping to the file system; use its tools, such as lfs setstripe",
     ),
     ("romio_visibility_immediate", INFORMATION),
     ("romio_filesystem_type", INFORMATION),

@@ -12,6 +12,7 @@
 use super::constants::ROUNDS_MAX;
 use super::cost::{Correction, Cost, Part, cost};
 use super::{Direction, Planning, Steps, Summary, independent, phased, two_phase};
+use crate::access::InMemory;
 use crate::hints::{Hints, Strategy, Switch};
 
 /// A way to serve a request, its plan, and what it is predicted to cost.
@@ -276,9 +277,11 @@ pub(super) fn total(requests: &[Summary]) -> Summary {
     let start = busy().map(|request| request.reach.start).min().unwrap_or(0);
     let end = busy().map(|request| request.reach.end).max().unwrap_or(0);
     let sorted = requests.iter().all(|request| request.sorted);
-    let in_order = requests.iter().all(|request| request.in_order);
     let piece_bytes = (len / pieces.max(1)).max(1);
-    Summary { reach: start..end, len, piece_bytes, sorted, in_order }
+    let in_order = requests.iter().all(|request| request.memory.in_order);
+    let pieces = busy().map(|request| (request.len / request.memory.piece_bytes).max(1));
+    let memory = InMemory { in_order, piece_bytes: (len / pieces.sum::<u64>().max(1)).max(1) };
+    Summary { reach: start..end, len, piece_bytes, sorted, memory }
 }
 
 #[cfg(test)]
@@ -295,7 +298,7 @@ mod tests {
             len: piece * turns,
             piece_bytes: piece,
             sorted: true,
-            in_order: true,
+            memory: InMemory::CONTIGUOUS,
         };
         (0..ranks).map(one).collect()
     }
@@ -359,8 +362,13 @@ mod tests {
     #[test]
     fn a_range_of_too_many_rounds_is_not_shuffled() {
         let hints = Hints { strategy: Strategy::TwoPhase, ..Hints::default() };
-        let far =
-            Summary { reach: 0..1 << 62, len: 8, piece_bytes: 4, sorted: true, in_order: true };
+        let far = Summary {
+            reach: 0..1 << 62,
+            len: 8,
+            piece_bytes: 4,
+            sorted: true,
+            memory: InMemory::CONTIGUOUS,
+        };
         assert_eq!(chosen(&[far.clone(), far], true, &hints), Strategy::List);
     }
 }

@@ -21,6 +21,8 @@ use crate::number::{real, wide};
 const WAITING_CALL_US: f64 = 20.0;
 /// Storage calls that are on their way at once where many are handed over together.
 const CALLS_AT_ONCE: u32 = 32;
+/// Pages of the page cache.
+const PAGE_BYTES: u64 = 4096;
 /// System calls that a range lock takes.
 const CALLS_OF_A_LOCK: f64 = 2.0;
 
@@ -278,7 +280,8 @@ impl<'a> Scene<'a> {
             false => self.running(calls.servers),
         };
         let ranks = at_once.saturating_mul(self.nodes);
-        let access = Access { bytes: calls.bytes, pattern: calls.pattern, ranks };
+        let Calls { bytes, pattern, .. } = calls;
+        let access = Access { bytes, pattern, ranks, working_set: self.working_set() };
         let each_us = self.profile.access_us(calls.direction.into(), access);
         let call_us = each_us.min(accesses.call_us);
         let at_most = if calls.batched { calls_at_once(accesses.call_us) } else { 1 };
@@ -295,7 +298,7 @@ impl<'a> Scene<'a> {
             Direction::Write => (&memory.gather, &memory.gather_random),
             Direction::Read => (&memory.scatter, &memory.scatter_random),
         };
-        let random = random.as_ref().filter(|_| !self.total.in_order);
+        let random = random.as_ref().filter(|_| !self.total.memory.in_order);
         self.copied_us(random.unwrap_or(usual), self.node_bytes(), self.node_ranks)
     }
 
@@ -310,10 +313,33 @@ impl<'a> Scene<'a> {
 
     fn copied_us(&self, curve: &Curve, bytes: f64, of: u32) -> f64 {
         let running = self.running(of);
-        let piece_bytes = self.total.piece_bytes.max(1);
+        let piece_bytes = self.copied_piece_bytes();
         let own = bytes / f64::from(running);
-        let wait_us = self.profile.memory.concurrent.wait_us(own, running);
-        own / real(piece_bytes) * curve.us(piece_bytes) + wait_us
+        let memory = &self.profile.memory;
+        let wait_us = memory.concurrent.wait_us(own, running);
+        let far_us = own / real(piece_bytes) * curve.us(piece_bytes) + wait_us;
+        let saved_us = memory
+            .reused
+            .as_ref()
+            .map_or(0.0, |reused| reused.saved_us(own, self.working_set(), far_us));
+        far_us - saved_us
+    }
+
+    /// A copy ends where a piece of the file or of memory ends.
+    fn copied_piece_bytes(&self) -> u64 {
+        self.total.piece_bytes.min(self.total.memory.piece_bytes).max(1)
+    }
+
+    /// Bytes that the busiest node uses: of users' memory, and of the file.
+    fn working_set(&self) -> u64 {
+        let of_the_file = self.touched() / u64::from(self.nodes);
+        (self.total.len / u64::from(self.nodes)).saturating_add(of_the_file)
+    }
+
+    /// Whether pieces are whole pages of the file, as far as means can tell.
+    fn has_whole_pages(&self) -> bool {
+        let mut requests = self.planning.requests.iter();
+        requests.all(|one| one.piece_bytes % PAGE_BYTES == 0 && one.reach.start % PAGE_BYTES == 0)
     }
 
     fn node_bytes(&self) -> f64 {
@@ -329,7 +355,11 @@ impl<'a> Scene<'a> {
         let hole_bytes = real(reach.saturating_sub(self.total.len)) / self.pieces().max(1.0);
         let holes = hole_bytes >= 1.0;
         let sieves = holes && hole_bytes <= real(steps.hole_bytes);
-        let pattern = if holes { Pattern::Scattered } else { Pattern::Contiguous };
+        let pattern = match holes {
+            true if self.has_whole_pages() => Pattern::Aligned,
+            true => Pattern::Scattered,
+            false => Pattern::Contiguous,
+        };
         let bytes = self.total.piece_bytes;
         let servers = self.node_ranks;
         let mut calls =
@@ -339,6 +369,9 @@ impl<'a> Scene<'a> {
             calls.bytes = steps.buffer_bytes.min(range).max(1);
             calls.count = real(range.div_ceil(calls.bytes)) * f64::from(self.node_ranks);
             calls.pattern = Pattern::Sequential;
+        }
+        // What is contiguous in the file and not in memory is packed as well.
+        if sieves || self.copied_piece_bytes() < self.total.piece_bytes {
             cost.add(Part::Exchange, "pieces are copied", self.user_copies_us());
         }
         if sieves && direction == Direction::Write {

@@ -110,13 +110,19 @@ impl fmt::Display for Independent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::InMemory;
     use crate::hints::Hints;
     use crate::plan::{FileFacts, Summary};
 
     fn lock_of_a_write(hints: &Hints) -> LockRule {
         let file = FileFacts::of_threads(2);
-        let requests =
-            [Summary { reach: 0..100, len: 10, piece_bytes: 1, sorted: true, in_order: true }];
+        let requests = [Summary {
+            reach: 0..100,
+            len: 10,
+            piece_bytes: 1,
+            sorted: true,
+            memory: InMemory::CONTIGUOUS,
+        }];
         let planning = Planning::of(Direction::Write, &requests, false, hints, &file);
         lock_rule(Strategy::Sieve, &planning)
     }
@@ -124,8 +130,13 @@ mod tests {
     #[test]
     fn sieving_that_skips_holes_says_so() {
         let file = FileFacts::of_threads(2);
-        let requests =
-            [Summary { reach: 0..100, len: 10, piece_bytes: 1, sorted: true, in_order: true }];
+        let requests = [Summary {
+            reach: 0..100,
+            len: 10,
+            piece_bytes: 1,
+            sorted: true,
+            memory: InMemory::CONTIGUOUS,
+        }];
         let words = |strategy, sieve_write| {
             let hints = Hints { sieve_write, ..Hints::default() };
             let planning = Planning::of(Direction::Write, &requests, false, &hints, &file);

@@ -22,6 +22,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::access::InMemory;
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::hints::{Hints, Strategy, Switch};
@@ -81,15 +82,15 @@ pub(crate) struct Summary {
     pub(crate) piece_bytes: u64,
     /// Whether its bytes come in the order of their offsets, none twice.
     pub(crate) sorted: bool,
-    /// Whether its bytes are in memory in the same order, gaps aside.
-    pub(crate) in_order: bool,
+    /// How its bytes lie in memory.
+    pub(crate) memory: InMemory,
 }
 
 impl Summary {
     pub(crate) fn write(&self, writer: &mut Writer) {
-        let Summary { reach, len, piece_bytes, sorted, in_order } = self;
-        let orders = u64::from(*sorted) | u64::from(*in_order) << 1;
-        for number in [reach.start, reach.end, *len, *piece_bytes, orders] {
+        let Summary { reach, len, piece_bytes, sorted, memory } = self;
+        let orders = u64::from(*sorted) | u64::from(memory.in_order) << 1;
+        for number in [reach.start, reach.end, *len, *piece_bytes, orders, memory.piece_bytes] {
             writer.unsigned(number);
         }
     }
@@ -99,7 +100,8 @@ impl Summary {
         let (len, piece_bytes) = (reader.unsigned()?, reader.unsigned()?.max(1));
         let orders = reader.unsigned()?;
         let (sorted, in_order) = (orders & 1 != 0, orders & 2 != 0);
-        Ok(Summary { reach: start..end, len, piece_bytes, sorted, in_order })
+        let memory = InMemory { in_order, piece_bytes: reader.unsigned()?.max(1) };
+        Ok(Summary { reach: start..end, len, piece_bytes, sorted, memory })
     }
 }
 

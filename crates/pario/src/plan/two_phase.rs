@@ -491,6 +491,7 @@ fn chosen(hints: &Hints, file: &FileFacts) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::InMemory;
     use crate::hints::Hints;
     use crate::plan::{Direction, Summary};
 
@@ -503,7 +504,8 @@ mod tests {
         let file = FileFacts { nodes, cores, shared_bytes: 0, ..FileFacts::of_threads(0) };
         let len = reach.end - reach.start;
         // Two ranks, so that there are messages.
-        let request = Summary { reach, len, piece_bytes: 4, sorted: true, in_order: true };
+        let request =
+            Summary { reach, len, piece_bytes: 4, sorted: true, memory: InMemory::CONTIGUOUS };
         let requests = [request.clone(), request];
         two_phase(&Planning::of(Direction::Write, &requests, true, hints, &file))
     }
@@ -520,7 +522,7 @@ mod tests {
             len: 1 << 30,
             piece_bytes,
             sorted: true,
-            in_order: true,
+            memory: InMemory::CONTIGUOUS,
         }];
         two_phase(&Planning::of(direction, &requests, true, hints, &file))
     }
@@ -580,7 +582,7 @@ mod tests {
             len: 1 << 30,
             piece_bytes: 9,
             sorted: true,
-            in_order: true,
+            memory: InMemory::CONTIGUOUS,
         }];
         let hints = Hints::default();
         let known = Planning::of(Direction::Write, &requests, true, &hints, &file);
@@ -630,7 +632,7 @@ mod tests {
                 len: 1 << 28,
                 piece_bytes: 4,
                 sorted: true,
-                in_order: true
+                memory: InMemory::CONTIGUOUS
             };
             4
         ];

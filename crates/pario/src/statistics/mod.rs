@@ -12,7 +12,7 @@ use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::hints::Strategy;
 use crate::number::wide;
-use crate::plan::{Direction, Factors, Summary as Wanted};
+use crate::plan::{Correction, Direction, Factors, Plan, Summary as Wanted};
 use crate::request::Kind;
 
 mod json;
@@ -177,6 +177,16 @@ impl CallStatistics {
             storage_read_bytes: len * reads,
             ..CallStatistics::default()
         }
+    }
+
+    /// What the plan says of a call of this number of ranks.
+    pub(crate) fn describe(&mut self, plan: &Plan, correction: Correction, ranks: u32) {
+        self.strategy = plan.strategy;
+        self.reason = plan.reason;
+        self.windows = plan.steps.windows();
+        self.predicted += plan.predicted(correction, self.planned);
+        self.rounds += plan.steps.rounds();
+        self.aggregators = wide(plan.steps.aggregators(ranks));
     }
 
     /// Adds to the time in a phase.

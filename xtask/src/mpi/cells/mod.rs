@@ -38,6 +38,9 @@ const MPIS: [&str; 2] = ["mpich5", "openmpi5"];
 
 /// Ranks that calibrate under an MPI.
 const CALIBRATING_RANKS: u32 = 2;
+/// Ranks of each core that measure barriers of oversubscribed ranks there, before the others
+/// measure all else.
+const OVERSUBSCRIBING_RANKS: u32 = 4;
 
 /// A fixed strategy that takes longer than this, relative to the best, is measured once.
 const FAR_BEHIND: f64 = 1.6;
@@ -106,6 +109,9 @@ pub(crate) fn run(root: &Path, arguments: &CellsArguments) -> Result<String, Str
     open_command::cargo(&["build", "--release", "--package", "pario-cli"], root)?;
     let config = places.mpi.join("cells");
     let program = places.target.join("release/pario");
+    if !arguments.keep_profiles {
+        clients::remove(&config)?;
+    }
     let bench = Bench { setup: &setup, program, config, arguments };
     let directories = match &arguments.directory {
         Some(directory) => vec![directory.clone()],
@@ -141,11 +147,19 @@ impl Bench<'_> {
     /// Measures all cells of a directory, and prints each as soon as it is known.
     fn measure_in(&self, directory: &Path, cells: &mut Vec<Cell>) -> Result<(), String> {
         for transport in self.transports() {
-            if !self.arguments.keep_profiles {
-                println!("{}: calibrating in {}", name(transport), directory.display());
-                let words = ["calibrate", "--json"].map(str::to_owned);
-                self.pario(transport, CALIBRATING_RANKS, &words, directory)?;
+            if self.arguments.keep_profiles {
+                continue;
             }
+            println!("{}: calibrating in {}", name(transport), directory.display());
+            let calibrate = |ranks, seconds| {
+                let words = ["calibrate", "--json", "--seconds", seconds].map(str::to_owned);
+                self.pario(transport, ranks, &words, directory)
+            };
+            // Threads oversubscribe cores by themselves.
+            if transport.is_some() {
+                calibrate(OVERSUBSCRIBING_RANKS * cores(), "3")?;
+            }
+            calibrate(CALIBRATING_RANKS, "10")?;
         }
         print!("{}", outcome::head());
         for &ranks in &self.arguments.ranks {
@@ -244,6 +258,11 @@ impl Bench<'_> {
             _ => Err(format!("failed on {}:\n{}", mpi.name, finished.log)),
         }
     }
+}
+
+fn cores() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from(cores).unwrap_or(u32::MAX / OVERSUBSCRIBING_RANKS)
 }
 
 fn threads(words: &[OsString], config: &(String, OsString)) -> Result<String, String> {

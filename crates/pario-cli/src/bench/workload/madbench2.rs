@@ -58,7 +58,7 @@ pub(super) const KIND: Kind = Kind {
     ],
     ranks: 4,
     on_request: true,
-    about: "matrices that are written, read and rewritten, read (paper 001)",
+    about: "matrices: S writes, W reads and writes, C reads (paper 001)",
 };
 
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Whether the values of a profile make sense. An error is a key and a reason.
 
-use super::{Accesses, Concurrency, Curve, Profile, VERSION};
+use super::{Accesses, Concurrency, Curve, Profile, Reuse, VERSION};
 use crate::model::presets::Link;
 
 /// A key and what is wrong with it.
@@ -35,6 +35,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), Wrong> {
         table.as_ref().map_or(Ok(()), |table| curve(name, table))?;
     }
     concurrency("memory.concurrent", &profile.memory.concurrent)?;
+    reused("memory.reused", profile.memory.reused.as_ref())?;
     link("messages.node", &profile.messages.node)?;
     link("messages.network", &profile.messages.network)?;
     let (synchronisation, planning) = (&profile.synchronisation, &profile.planning);
@@ -60,6 +61,7 @@ fn accesses(key: &str, accesses: &Accesses) -> Result<(), Wrong> {
     ] {
         table.as_ref().map_or(Ok(()), |table| curve(&format!("{key}.{name}"), table))?;
     }
+    reused(&format!("{key}.reused"), accesses.reused.as_ref())?;
     if let Some(table) = &accesses.concurrent_contiguous {
         concurrency(&format!("{key}.concurrent_contiguous"), table)?;
     }
@@ -90,6 +92,19 @@ fn concurrency(key: &str, concurrency: &Concurrency) -> Result<(), Wrong> {
         return wrong(format!("{key}.ranks"), "must begin with 1");
     }
     bandwidths(&format!("{key}.bytes_per_s"), &concurrency.bytes_per_s)
+}
+
+/// More bytes are never faster: what they would gain is no gain of a cache.
+fn reused(key: &str, reused: Option<&Reuse>) -> Result<(), Wrong> {
+    let Some(Reuse { bytes, bytes_per_s }) = reused else {
+        return Ok(());
+    };
+    rising(&format!("{key}.bytes"), bytes, bytes_per_s.len())?;
+    bandwidths(&format!("{key}.bytes_per_s"), bytes_per_s)?;
+    match bytes_per_s.is_sorted_by(|fewer, more| *more <= *fewer * 1.001) {
+        true => Ok(()),
+        false => wrong(format!("{key}.bytes_per_s"), "must not rise"),
+    }
 }
 
 fn link(key: &str, link: &Link) -> Result<(), Wrong> {

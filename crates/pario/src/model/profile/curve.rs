@@ -109,6 +109,49 @@ impl Concurrency {
     }
 }
 
+/// Bandwidth of bytes that are used again and again, by how many they are: few of them stay in the
+/// caches of processors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reuse {
+    /// Bytes that are used, those on both sides of a copy and those of all ranks; rising. The
+    /// longest are in no cache.
+    pub bytes: Vec<u64>,
+    /// The bandwidth of each of the ranks, with a core each.
+    pub bytes_per_s: Vec<f64>,
+}
+
+impl Reuse {
+    /// Microseconds that moving `bytes` takes less than what is in no cache, if it takes `far_us`
+    /// then, and the working set is this large.
+    pub fn saved_us(&self, bytes: f64, working_set: u64, far_us: f64) -> f64 {
+        let Some(far) = self.us_per_byte(u64::MAX) else {
+            return 0.0;
+        };
+        let near = self.us_per_byte(working_set).unwrap_or(far);
+        (bytes * (far - near)).min(far_us - bytes * near).max(0.0)
+    }
+
+    /// The time of a byte. Between two working sets it is interpolated.
+    fn us_per_byte(&self, working_set: u64) -> Option<f64> {
+        let mut before: Option<(u64, f64)> = None;
+        for (&bytes, &bytes_per_s) in self.bytes.iter().zip(&self.bytes_per_s) {
+            let us = 1e6 / bytes_per_s;
+            if working_set <= bytes {
+                return Some(match before {
+                    Some((fewer, less_us)) => {
+                        let part = real(working_set - fewer) / real(bytes - fewer);
+                        less_us + (us - less_us) * part
+                    }
+                    None => us,
+                });
+            }
+            before = Some((bytes, us));
+        }
+        before.map(|(_, us)| us)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +165,19 @@ mod tests {
         assert_eq!(again.bytes, curve.bytes);
         assert!((again.us(600) - 1.0).abs() < 1e-9);
         assert_eq!(Curve::default().us(7), 0.0);
+    }
+
+    #[test]
+    fn few_bytes_that_are_used_again_are_faster_by_what_a_cache_saves() {
+        let reuse = Reuse { bytes: vec![1000, 3000], bytes_per_s: vec![2e9, 1e9] };
+        let saved = |working_set, far_us| reuse.saved_us(1e3, working_set, far_us);
+        assert_eq!(
+            [10, 1000, 2000, 3000, 4000].map(|set| saved(set, 9.0)),
+            [0.5, 0.5, 0.25, 0.0, 0.0]
+        );
+        // What is as fast as a cache, or faster, gains nothing.
+        assert_eq!([1.0, 0.75, 0.5, 0.25].map(|far_us| saved(1000, far_us)), [0.5, 0.25, 0.0, 0.0]);
+        assert_eq!(Reuse::default().saved_us(1e3, 1, 9.0), 0.0);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use super::presets::{Device, Link};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::real;
 
-pub use curve::{Concurrency, Curve};
+pub use curve::{Concurrency, Curve, Reuse};
 pub(crate) use found::{Found, find};
 pub use found::{host, stored};
 pub use places::Places;
@@ -127,6 +127,9 @@ pub struct Accesses {
     /// The same as `contiguous`. As `concurrent` if it is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrent_contiguous: Option<Concurrency>,
+    /// All ranks together, as `contiguous`, again and again with the same bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reused: Option<Reuse>,
 }
 
 /// Costs of copies.
@@ -145,6 +148,9 @@ pub struct Memory {
     pub scatter_random: Option<Curve>,
     /// All ranks together, in long contiguous copies.
     pub concurrent: Concurrency,
+    /// The same, again and again with the same bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reused: Option<Reuse>,
 }
 
 /// Costs of messages.
@@ -204,11 +210,14 @@ pub struct Access {
     pub pattern: Pattern,
     /// Ranks that do the same at the same time, this one among them.
     pub ranks: u32,
+    /// Bytes of memory and of the file that all of them use, again and again.
+    pub working_set: u64,
 }
 
 impl Default for Access {
+    /// What is in no cache of a processor.
     fn default() -> Access {
-        Access { bytes: 0, pattern: Pattern::Sequential, ranks: 1 }
+        Access { bytes: 0, pattern: Pattern::Sequential, ranks: 1, working_set: u64::MAX }
     }
 }
 
@@ -238,8 +247,12 @@ impl Accesses {
     fn access_us(&self, access: Access) -> f64 {
         let alone_us = self.curve(access.pattern).us(access.bytes);
         let bytes_us = (alone_us - self.call_us).max(0.0);
-        let slowdown = self.concurrency(access.pattern).slowdown(access.ranks);
-        alone_us.min(self.call_us) + bytes_us * slowdown
+        let far_us = bytes_us * self.concurrency(access.pattern).slowdown(access.ranks);
+        let saved_us = self
+            .reused
+            .as_ref()
+            .map_or(0.0, |reused| reused.saved_us(real(access.bytes), access.working_set, far_us));
+        alone_us.min(self.call_us) + far_us - saved_us
     }
 }
 
@@ -300,6 +313,7 @@ impl Profile {
                 direct: Some(curve(positioned_us)),
                 concurrent: Concurrency { ranks: vec![1], bytes_per_s: vec![bytes_per_s] },
                 concurrent_contiguous: None,
+                reused: None,
             }
         };
         self.storage = Storage {

@@ -1,7 +1,7 @@
 //! Many scattered reads at the same time, by io_uring.
 //!
 //! A device serves many reads at a time much faster than one after the other: pieces of 4 KiB, one
-//! in 16 of 100 MiB on an SSD, took 75 ms one by one and 13 ms at once. Where the bytes are in the
+//! in 16 of 100 MiB on an SSD, took 84 ms one by one and 13 ms at once. Where the bytes are in the
 //! page cache there is nothing to gain.
 //!
 //! A read that fails or comes back short counts as not done: the caller reads those bytes again
