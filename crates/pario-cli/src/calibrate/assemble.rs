@@ -94,9 +94,12 @@ impl Measured<'_> {
         both.any(|(known, samples)| *known == probe && !samples.is_empty())
     }
 
-    /// A curve through the lengths that were measured well. Others are left out: what is between
-    /// two lengths is interpolated. Of a curve with too few of them, the default stays.
-    fn curve(&self, lengths: &[u64], probe: impl Fn(u64) -> Probe) -> Result<Found<Curve>, String> {
+    /// Lengths with their microseconds, those aside that were not measured well.
+    fn times(
+        &self,
+        lengths: &[u64],
+        probe: impl Fn(u64) -> Probe,
+    ) -> Result<Found<Vec<(u64, f64)>>, String> {
         let (mut times, mut spread, mut left_out) = (Vec::new(), 0f64, None);
         for &bytes in lengths {
             match self.estimate(probe(bytes)) {
@@ -108,9 +111,16 @@ impl Measured<'_> {
             }
         }
         let is_known = times.len() >= LENGTHS_MIN.min(lengths.len());
-        if let Some(reason) = left_out.take_if(|_| !is_known) {
-            return Err(reason);
+        match left_out.take_if(|_| !is_known) {
+            Some(reason) => Err(reason),
+            None => Ok(Found { value: times, spread, left_out }),
         }
+    }
+
+    /// A curve through the lengths that were measured well. Others are left out: what is between
+    /// two lengths is interpolated. Of a curve with too few of them, the default stays.
+    fn curve(&self, lengths: &[u64], probe: impl Fn(u64) -> Probe) -> Result<Found<Curve>, String> {
+        let Found { value: times, spread, left_out } = self.times(lengths, probe)?;
         let mut value = Curve::from_times_us(monotone(times)?);
         value.bytes_per_s.iter_mut().for_each(|bytes_per_s| *bytes_per_s = rounded(*bytes_per_s));
         value.bytes_per_s.iter().try_for_each(|&bytes_per_s| possible(bytes_per_s))?;
@@ -136,18 +146,16 @@ impl Measured<'_> {
 
     /// More bytes that come out faster are noise: they are as fast as fewer.
     fn reused(&self, probe: impl Fn(u64) -> Probe) -> Result<Found<Reuse>, String> {
-        let (mut value, mut spread) = (Reuse::default(), 0f64);
-        for working_set in WORKING_SETS {
-            let found = self.estimate(probe(working_set));
-            let estimate = found.map_err(|reason| format!("{working_set} bytes: {reason}"))?;
-            let bytes_per_s = rounded(KIB / estimate.seconds);
+        let Found { value: times, spread, left_out } = self.times(&WORKING_SETS, probe)?;
+        let mut value = Reuse::default();
+        for (working_set, us) in times {
+            let bytes_per_s = rounded(KIB / us * 1e6);
             possible(bytes_per_s)?;
             let fewer = value.bytes_per_s.last().copied().unwrap_or(f64::INFINITY);
             value.bytes.push(working_set);
             value.bytes_per_s.push(bytes_per_s.min(fewer));
-            spread = spread.max(estimate.spread);
         }
-        Ok(Found::new(value, spread))
+        Ok(Found { value, spread, left_out })
     }
 
     fn link(&self, to: Option<u32>, missing: &str) -> Result<Found<Link>, String> {

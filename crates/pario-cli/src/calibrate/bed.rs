@@ -298,16 +298,16 @@ impl<'a> Bed<'a> {
         })
     }
 
-    /// Copies of a working set of this rank.
+    /// Copies from memory of a working set of this rank to a window. The other half of the working
+    /// set would be the file.
     fn copy_again(&mut self, working_set: u64) -> f64 {
         let half = (working_set / 2).max(KIB);
         let len = half.min(AGAIN_BYTES);
-        let (from, to) = self.program.split_at_mut(usize::try_from(half).unwrap_or(0));
+        let (program, window) = (&self.program, &mut self.buffer[self.aligned..]);
         let copied = again(half, len, |at| {
-            let first = usize::try_from(at).unwrap_or(0);
-            let end = first + usize::try_from(len).unwrap_or(0);
-            to[first..end].copy_from_slice(&from[first..end]);
-            std::hint::black_box(&to);
+            let [from, to, len] = [at, at % MIB, len].map(|at| usize::try_from(at).unwrap_or(0));
+            window[to..to + len].copy_from_slice(&program[from..from + len]);
+            std::hint::black_box(&window);
             Ok(())
         });
         copied.unwrap_or(f64::NAN)
@@ -410,7 +410,7 @@ fn repeated(calls: u64, mut call: impl FnMut(u64) -> io::Result<()>) -> io::Resu
 fn again(bytes: u64, len: u64, mut step: impl FnMut(u64) -> io::Result<()>) -> io::Result<f64> {
     let mut all = || (0..bytes / len).try_for_each(|index| step(index * len));
     all()?;
-    let turns = (MOVED_BYTES / bytes).max(1);
+    let turns = (TOGETHER_BYTES / bytes).max(1);
     let begin = Instant::now();
     (0..turns).try_for_each(|_| all())?;
     Ok(begin.elapsed().as_secs_f64() / count(turns * (bytes / len) * (len / KIB)))

@@ -5,7 +5,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -17,23 +17,48 @@ use super::disk::{self, Disk};
 use super::outcome::Findings;
 use crate::failure::Failure;
 
-/// The process that measures now; 0 for none.
-static CHILD: AtomicI32 = AtomicI32::new(0);
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// What measures now. Nothing is started while this is locked, nor after an interruption.
+static NOW: Mutex<Now> = Mutex::new(Now { child: None, interrupted: false });
+
+struct Now {
+    child: Option<Pid>,
+    interrupted: bool,
+}
+
+fn now() -> MutexGuard<'static, Now> {
+    // Nothing in there can be half done.
+    NOW.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Ends a measurement that runs, and waits until it has removed its files.
 pub(super) fn interrupt() {
-    const TRIES: u32 = 300;
-    INTERRUPTED.store(true, Ordering::SeqCst);
-    if let Some(pid) = Pid::from_raw(CHILD.load(Ordering::SeqCst)) {
+    /// On a busy machine it may take seconds.
+    const TRIES: u32 = 6000;
+    let child = {
+        let mut now = now();
+        now.interrupted = true;
+        now.child
+    };
+    if let Some(pid) = child {
         // It may have ended.
         let _ = kill_process_group(pid, Signal::INT);
     }
     for _ in 0..TRIES {
-        if CHILD.load(Ordering::SeqCst) == 0 {
+        if now().child.is_none() {
             return;
         }
         thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits for the end of the program if it was interrupted: the handler of Ctrl-C ends it.
+fn wait_if_interrupted(now: MutexGuard<'_, Now>) -> MutexGuard<'_, Now> {
+    if !now.interrupted {
+        return now;
+    }
+    drop(now);
+    loop {
+        thread::park();
     }
 }
 
@@ -145,17 +170,19 @@ fn measure(run: &Run, command: &mut Command, words: &str) -> Result<Output, Fail
         command.arg("--dir").arg(directory);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let child = command.spawn();
-    let mut child = child.map_err(|error| Failure::during("starting pario bench", error))?;
+    let mut child = {
+        let mut now = wait_if_interrupted(now());
+        let child = command.spawn();
+        let child = child.map_err(|error| Failure::during("starting pario bench", error))?;
+        now.child = Some(Pid::from_child(&child));
+        child
+    };
     let pipe = child.stdin.take();
-    CHILD.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
     let output = child.wait_with_output();
     drop(pipe);
-    CHILD.store(0, Ordering::SeqCst);
-    while INTERRUPTED.load(Ordering::SeqCst) {
-        // The handler of Ctrl-C ends the program.
-        thread::park();
-    }
+    let mut now = now();
+    now.child = None;
+    drop(wait_if_interrupted(now));
     output.map_err(|error| Failure::during("pario bench", error))
 }
 
