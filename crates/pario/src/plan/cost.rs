@@ -330,10 +330,10 @@ impl<'a> Scene<'a> {
         self.total.piece_bytes.min(self.total.memory.piece_bytes).max(1)
     }
 
-    /// Bytes that the busiest node uses: of users' memory, and of the file.
+    /// Bytes that a node uses again and again, as far as a request tells: the file up to its end,
+    /// and as much memory. Calls before this one have used what is before it in the file.
     fn working_set(&self) -> u64 {
-        let of_the_file = self.touched() / u64::from(self.nodes);
-        (self.total.len / u64::from(self.nodes)).saturating_add(of_the_file)
+        (self.total.reach.end / u64::from(self.nodes)).saturating_mul(2)
     }
 
     /// Whether pieces are whole pages of the file, as far as means can tell.
