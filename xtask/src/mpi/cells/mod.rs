@@ -1,8 +1,8 @@
 //! `cargo xtask cells`: is `auto` as good as the best fixed strategy, and is its prediction right?
 //!
-//! First the machine is calibrated, for threads and for each MPI, on each file system. A cell is
-//! one workload of the papers in one direction, on some ranks, by one transport, on one file
-//! system. `pario bench` measures it, verifies every byte, and lets the strategies take turns. One
+//! The machine is calibrated for threads and for each MPI, on each file system, and again for some
+//! seconds before each workload: the speed of a shared machine changes within minutes. A cell is one
+//! workload of the papers in one direction, on some ranks, by one transport, on one file system. `pario bench` measures it, verifies every byte, and lets the strategies take turns. One
 //! run with all strategies drops those that are far behind; the others run again several times, and
 //! where `auto` seems slower than the best, three times as often. What is compared was measured in
 //! one run. Nothing fails because of a time.
@@ -147,19 +147,12 @@ impl Bench<'_> {
     /// Measures all cells of a directory, and prints each as soon as it is known.
     fn measure_in(&self, directory: &Path, cells: &mut Vec<Cell>) -> Result<(), String> {
         for transport in self.transports() {
-            if self.arguments.keep_profiles {
-                continue;
-            }
             println!("{}: calibrating in {}", name(transport), directory.display());
-            let calibrate = |ranks, seconds| {
-                let words = ["calibrate", "--json", "--seconds", seconds].map(str::to_owned);
-                self.pario(transport, ranks, &words, directory)
-            };
             // Threads oversubscribe cores by themselves.
             if transport.is_some() {
-                calibrate(OVERSUBSCRIBING_RANKS * cores(), "3")?;
+                self.calibrate(transport, OVERSUBSCRIBING_RANKS * cores(), "3", directory)?;
             }
-            calibrate(CALIBRATING_RANKS, "10")?;
+            self.calibrate(transport, CALIBRATING_RANKS, "10", directory)?;
         }
         print!("{}", outcome::head());
         for &ranks in &self.arguments.ranks {
@@ -169,6 +162,7 @@ impl Bench<'_> {
                     continue;
                 }
                 for transport in self.transports() {
+                    self.calibrate(transport, CALIBRATING_RANKS, "4", directory)?;
                     let new = self.cells(transport, ranks, &job, directory)?;
                     new.iter().for_each(|cell| print!("{}", outcome::row(cell)));
                     cells.extend(new);
@@ -176,6 +170,21 @@ impl Bench<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Measures the profile, unless that of the last run of this command is to be used.
+    fn calibrate(
+        &self,
+        transport: Transport<'_>,
+        ranks: u32,
+        seconds: &str,
+        directory: &Path,
+    ) -> Result<(), String> {
+        if self.arguments.keep_profiles {
+            return Ok(());
+        }
+        let words = ["calibrate", "--json", "--seconds", seconds].map(str::to_owned);
+        self.pario(transport, ranks, &words, directory).map(|_| ())
     }
 
     /// Both directions of a job.
