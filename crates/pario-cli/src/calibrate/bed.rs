@@ -134,7 +134,7 @@ impl<'a> Bed<'a> {
                 self.alone(|bed| bed.access(direction, pattern, bytes))
             }
             Probe::AccessTogether { direction, pattern, ranks } => {
-                self.together(ranks, |bed| bed.access_own_part(direction, pattern))
+                self.together(ranks, |bed| bed.access_own_part(direction, pattern, ranks))
             }
             Probe::Copy { scatter, random, bytes } => {
                 self.alone(|bed| Ok(Some(bed.copy(scatter, random, bytes))))
@@ -254,8 +254,13 @@ impl<'a> Bed<'a> {
         })
     }
 
-    /// Accesses of 1 MiB in this rank's own part of the file.
-    fn access_own_part(&mut self, direction: Direction, pattern: Pattern) -> io::Result<f64> {
+    /// Accesses of 1 MiB in this rank's own part of the file. The ranks share the windows.
+    fn access_own_part(
+        &mut self,
+        direction: Direction,
+        pattern: Pattern,
+        ranks: u32,
+    ) -> io::Result<f64> {
         let shift = if pattern == Pattern::Contiguous { UNALIGNED_BYTES } else { 0 };
         let parts = cached_part_bytes(&self.situation) / u64::from(self.situation.ranks) / MIB - 1;
         let first = u64::from(self.team.rank()) * (parts + 1);
@@ -264,7 +269,10 @@ impl<'a> Bed<'a> {
         let len = usize::try_from(MIB).unwrap_or(0);
         let memory = match pattern {
             Pattern::Contiguous => &mut self.program[..],
-            _ => &mut self.buffer[self.aligned..],
+            _ => {
+                let own = (WINDOWS_BYTES / u64::from(ranks)).max(MIB);
+                &mut self.buffer[self.aligned..self.aligned + usize::try_from(own).unwrap_or(0)]
+            }
         };
         let memory_parts = u64::try_from(memory.len()).unwrap_or(0) / MIB;
         // All calls count: where a file has one writer at a time, one rank may wait in its first
