@@ -53,10 +53,13 @@ fn cached_part_bytes(situation: &Situation) -> u64 {
     2 * u64::from(situation.ranks.max(32)) * MIB
 }
 
-/// Bytes of a rank that stand for the memory of a program: all ranks together have more than
-/// caches of processors hold.
-fn program_bytes(situation: &Situation) -> u64 {
-    (64 / u64::from(situation.ranks.max(1))).max(4) * MIB
+/// Bytes of a rank that stand for the memory of a program: all ranks that work at the same time
+/// have together more than caches of processors hold.
+fn program_bytes(situation: &Situation, rank: u32) -> u64 {
+    match situation.with_a_core() {
+        working if rank < working => (64 / u64::from(working)).max(4) * MIB,
+        _ => 4 * MIB,
+    }
 }
 
 /// The greatest size of the file.
@@ -108,7 +111,7 @@ impl<'a> Bed<'a> {
         options.read(true).write(true).custom_flags(direct_flag);
         let direct = options.open(ground.path()).ok();
         let aligned = buffer.as_ptr().align_offset(ALIGNMENT) % ALIGNMENT;
-        let bytes = usize::try_from(program_bytes(&situation)).unwrap_or(0);
+        let bytes = usize::try_from(program_bytes(&situation, team.rank())).unwrap_or(0);
         let (program, copies) = (vec![7; bytes], Copies::new(bytes));
         let (next_call, visited) = (0, 0);
         Ok(Bed {
