@@ -136,9 +136,9 @@ pub struct Accesses {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
-    /// Pieces of this length, apart from each other, to one contiguous buffer.
+    /// Pieces of this length from the memory of a program to a window, in which they lie apart.
     pub gather: Curve,
-    /// From one contiguous buffer to pieces of this length.
+    /// The same from a window to the memory of a program.
     pub scatter: Curve,
     /// As `gather`, from pieces in random order. As `gather` if it is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
