@@ -54,8 +54,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     ranks: Option<u32>,
 
-    /// Bytes of the file, with K, M, G or T for KiB, MiB, GiB or TiB, of workloads that can have any
-    /// size [default: as in the paper]
+    /// Bytes of the file, with K, M, G or T for KiB, MiB, GiB or TiB, of workloads that can have
+    /// any size [default: as in the paper]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     bytes: Option<u64>,
 
@@ -78,8 +78,8 @@ pub(crate) struct Arguments {
     #[arg(value_parser = value_parser!(u8).range(0..=3))]
     levels: Vec<u8>,
 
-    /// same: one file, written again in each step. new: a new file for each step; then the time from
-    /// open to close is measured, too
+    /// same: one file, written again in each step. new: a new file for each step; then the time
+    /// from open to close is measured, too
     #[arg(long, value_enum, default_value_t = Files::Same)]
     files: Files,
 
@@ -94,8 +94,8 @@ pub(crate) struct Arguments {
 
     /// Strategies: direct, list, sieve, two-phase, gather, multi-phase, inspector-executor, auto
     /// [default: all]; also posix (a system call for each piece) and romio-like (what papers 003
-    /// and 004 say of ROMIO; at levels 2 and 3). sieve skips holes above
-    /// pario_sieve_hole_bytes, romio-like does not; inspector-executor is multi-phase with all phases
+    /// and 004 say of ROMIO; at levels 2 and 3). sieve skips holes above pario_sieve_hole_bytes,
+    /// romio-like does not; inspector-executor is multi-phase with all phases
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_choice)]
     strategies: Vec<Choice>,
 
@@ -118,7 +118,8 @@ pub(crate) struct Arguments {
     dir: Option<PathBuf>,
 
     /// Emulate a device, which must be slower than the real one: hdd, sata-ssd, nvm, or FILE.toml
-    /// with positioning_us, latency_us, read_bytes_per_s and write_bytes_per_s; ranks must be threads
+    /// with positioning_us, latency_us, read_bytes_per_s and write_bytes_per_s; ranks must be
+    /// threads
     #[arg(long, value_name = "DEVICE", value_parser = device::parse)]
     device: Option<DeviceChoice>,
 

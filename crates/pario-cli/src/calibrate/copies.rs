@@ -1,5 +1,5 @@
-//! Copies of pieces, as the exchange makes them: each common short length has a loop of its own, and
-//! pieces in random order follow a list.
+//! Copies of pieces, as the exchange makes them: each common short length has a loop of its own,
+//! and pieces in random order follow a list.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

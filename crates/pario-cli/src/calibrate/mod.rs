@@ -12,8 +12,8 @@
 //!
 //! Measurements on a busy machine vary. So all probes are measured in turn, a few milliseconds
 //! each, until the time is up, and a value is the median of its measurements. A value whose
-//! measurements differ too much is not stored. That of an earlier run stays, or the built-in default,
-//! and the profile says why.
+//! measurements differ too much is not stored. That of an earlier run stays, or the built-in
+//! default, and the profile says why.
 
 mod assemble;
 mod bed;

@@ -1,8 +1,9 @@
 //! `cargo xtask cells`: is `auto` as good as the best fixed strategy, and is its prediction right?
 //!
 //! The machine is calibrated for threads and for each MPI, on each file system, and again for some
-//! seconds before each workload: the speed of a shared machine changes within minutes. A cell is one
-//! workload of the papers in one direction, on some ranks, by one transport, on one file system. `pario bench` measures it, verifies every byte, and lets the strategies take turns. One
+//! seconds before each workload: the speed of a shared machine changes within minutes. A cell is
+//! one workload of the papers in one direction, on some ranks, by one transport, on one file
+//! system. `pario bench` measures it, verifies every byte, and lets the strategies take turns. One
 //! run with all strategies drops those that are far behind; the others run again several times, and
 //! where `auto` seems slower than the best, three times as often. What is compared was measured in
 //! one run. Nothing fails because of a time.
