@@ -59,6 +59,7 @@ impl Known {
 struct Call {
     direction: Direction,
     kind: Kind,
+    ranks_in_storage: u32,
     /// Predicted without correction.
     exchange_us: f64,
     storage_us: f64,
@@ -88,8 +89,9 @@ impl Learned {
     /// A blocking collective has ended on this rank.
     pub(super) fn remember(&mut self, direction: Direction, predicted: &Cost, lesson: Lesson) {
         let (exchange_us, storage_us) = (predicted.of(Part::Exchange), predicted.of(Part::Storage));
-        let kind = predicted.kind;
-        self.last = Some(Call { direction, kind, exchange_us, storage_us, lesson });
+        let (kind, ranks_in_storage) = (predicted.kind, predicted.ranks_in_storage);
+        let call = Call { direction, kind, ranks_in_storage, exchange_us, storage_us, lesson };
+        self.last = Some(call);
     }
 
     /// What this rank announces with its next collective.
@@ -110,7 +112,7 @@ impl Learned {
         if lessons.iter().any(|lesson| lesson.call != call.lesson.call) {
             return;
         }
-        let (exchange_us, storage_us) = measured(call.kind, lessons);
+        let (exchange_us, storage_us) = measured(&call, lessons);
         let known = self.of(call.direction);
         known.calls = known.calls.saturating_add(1);
         let factors = known.correction.of_mut(call.kind);
@@ -159,20 +161,29 @@ impl Learned {
 }
 
 /// Microseconds in the exchange and in storage of a call, from those of all ranks: their means.
-/// Where aggregators serve windows, others wait for the slowest of them: that is not exchange.
-fn measured(kind: Kind, lessons: &[Lesson]) -> (f64, f64) {
+/// Where some ranks serve windows, the others wait for them. That is not exchange: the slowest
+/// aggregator has the time of storage. Ranks that serve shared windows in turn wait for cores and
+/// for each other as well, and nobody can tell for what: both parts take their share of the time.
+fn measured(call: &Call, lessons: &[Lesson]) -> (f64, f64) {
     let count = real(crate::number::wide(lessons.len().max(1)));
     let mean_us = |time: fn(&Lesson) -> u64| {
         lessons.iter().map(|lesson| real(time(lesson))).sum::<f64>() / count / 1e3
     };
     let (exchange_us, storage_us) =
         (mean_us(|lesson| lesson.exchange_ns), mean_us(|lesson| lesson.storage_ns));
-    if kind != Kind::Messages {
-        return (exchange_us, storage_us);
+    match call.kind {
+        Kind::Shared if count > f64::from(call.ranks_in_storage) => {
+            let predicted_us = call.exchange_us + call.storage_us;
+            let factor = (exchange_us + storage_us) / predicted_us.max(1.0);
+            (call.exchange_us * factor, call.storage_us * factor)
+        }
+        Kind::Independent | Kind::Shared => (exchange_us, storage_us),
+        Kind::Messages => {
+            let slowest_ns = lessons.iter().map(|lesson| lesson.storage_ns).max().unwrap_or(0);
+            let slowest_us = real(slowest_ns) / 1e3;
+            ((exchange_us + storage_us - slowest_us).max(0.0), slowest_us)
+        }
     }
-    let slowest_ns = lessons.iter().map(|lesson| lesson.storage_ns).max().unwrap_or(0);
-    let slowest_us = real(slowest_ns) / 1e3;
-    ((exchange_us + storage_us - slowest_us).max(0.0), slowest_us)
 }
 
 fn correct(factor: &mut f64, predicted_us: f64, measured_us: f64) {
@@ -191,7 +202,13 @@ mod tests {
     fn cost(exchange: f64, storage: f64) -> Cost {
         let term = |part, us| Term { part, name: "a", us };
         let terms = vec![term(Part::Exchange, exchange), term(Part::Storage, storage)];
-        Cost { kind: Kind::Shared, terms }
+        Cost { kind: Kind::Shared, ranks_in_storage: 2, terms }
+    }
+
+    /// With 2 ranks in storage at a time.
+    fn predicted(kind: Kind, exchange_us: f64, storage_us: f64) -> Call {
+        let (direction, lesson) = (Direction::Write, Lesson::default());
+        Call { direction, kind, ranks_in_storage: 2, exchange_us, storage_us, lesson }
     }
 
     fn lesson(call: u64, exchange_us: u64, storage_us: u64) -> Lesson {
@@ -227,8 +244,19 @@ mod tests {
     #[test]
     fn waiting_for_an_aggregator_is_not_exchange() {
         let lessons = [lesson(1, 9000, 1000), lesson(1, 2000, 8000)];
-        assert_eq!(measured(Kind::Messages, &lessons), (2000.0, 8000.0));
-        assert_eq!(measured(Kind::Shared, &lessons), (5500.0, 4500.0));
+        let of = |kind| measured(&predicted(kind, 1000.0, 1000.0), &lessons);
+        assert_eq!(of(Kind::Messages), (2000.0, 8000.0));
+        assert_eq!(of(Kind::Shared), (5500.0, 4500.0));
+        assert_eq!(of(Kind::Independent), (5500.0, 4500.0));
+    }
+
+    /// 8 ranks on 2 cores serve windows in turn: each is in storage for a short time only, and
+    /// storage is not faster than predicted.
+    #[test]
+    fn oversubscribed_ranks_do_not_make_storage_faster() {
+        let lessons = [lesson(1, 9000, 1000); 8];
+        let call = predicted(Kind::Shared, 2000.0, 3000.0);
+        assert_eq!(measured(&call, &lessons), (4000.0, 6000.0));
     }
 
     #[test]

@@ -137,6 +137,8 @@ impl Correction {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) kind: Kind,
+    /// Ranks of a node that are in storage at a time.
+    pub(crate) ranks_in_storage: u32,
     pub(crate) terms: Vec<Term>,
 }
 
@@ -167,7 +169,7 @@ impl Cost {
 /// The predicted time of a plan, without correction.
 pub(super) fn cost(planning: &Planning<'_>, steps: &Steps) -> Cost {
     let scene = Scene::new(planning);
-    let mut cost = Cost { kind: Kind::of(steps), terms: Vec::new() };
+    let mut cost = Cost { kind: Kind::of(steps), ranks_in_storage: 1, terms: Vec::new() };
     if planning.collective {
         scene.together(&mut cost);
     }
@@ -279,6 +281,7 @@ impl<'a> Scene<'a> {
             true => calls.servers.max(1),
             false => self.running(calls.servers),
         };
+        cost.ranks_in_storage = at_once;
         let ranks = at_once.saturating_mul(self.nodes);
         let Calls { bytes, pattern, .. } = calls;
         let access = Access { bytes, pattern, ranks, working_set: self.working_set() };
