@@ -38,28 +38,26 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// All names; those without a strategy are known but cannot be chosen yet.
-    const NAMES: [(&str, Option<Strategy>); 10] = [
-        ("auto", Some(Strategy::Auto)),
-        ("direct", Some(Strategy::Direct)),
-        ("list", Some(Strategy::List)),
-        ("sieve", Some(Strategy::Sieve)),
-        ("two-phase", Some(Strategy::TwoPhase)),
-        ("gather", Some(Strategy::Gather)),
-        ("multi-phase", Some(Strategy::MultiPhase)),
-        ("inspector-executor", Some(Strategy::InspectorExecutor)),
-        ("node", None),
-        ("block", None),
+    /// All names.
+    const NAMES: [(&str, Strategy); 8] = [
+        ("auto", Strategy::Auto),
+        ("direct", Strategy::Direct),
+        ("list", Strategy::List),
+        ("sieve", Strategy::Sieve),
+        ("two-phase", Strategy::TwoPhase),
+        ("gather", Strategy::Gather),
+        ("multi-phase", Strategy::MultiPhase),
+        ("inspector-executor", Strategy::InspectorExecutor),
     ];
 
     /// The strategies that can be chosen, `Auto` first.
     pub fn all() -> impl Iterator<Item = Strategy> {
-        Strategy::NAMES.iter().filter_map(|&(_, strategy)| strategy)
+        Strategy::NAMES.iter().map(|&(_, strategy)| strategy)
     }
 
     /// The name by which a hint chooses this strategy.
     pub fn name(self) -> &'static str {
-        let named = Strategy::NAMES.iter().find(|(_, strategy)| *strategy == Some(self));
+        let named = Strategy::NAMES.iter().find(|(_, strategy)| *strategy == self);
         named.map_or("unnamed", |(name, _)| name)
     }
 }
@@ -76,16 +74,10 @@ impl FromStr for Strategy {
     fn from_str(text: &str) -> Result<Strategy> {
         let wanted = text.trim();
         let row = Strategy::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        match row {
-            Some((_, Some(strategy))) => Ok(*strategy),
-            Some((name, None)) => {
-                Err(unusable(format!("the strategy {name} is not available in this version")))
-            }
-            None => {
-                let names: Vec<&str> = Strategy::all().map(Strategy::name).collect();
-                Err(unusable(format!("not a strategy; known are {}", names.join(", "))))
-            }
-        }
+        row.map(|&(_, strategy)| strategy).ok_or_else(|| {
+            let names: Vec<&str> = Strategy::all().map(Strategy::name).collect();
+            unusable(format!("not a strategy; known are {}", names.join(", ")))
+        })
     }
 }
 
@@ -264,13 +256,9 @@ mod tests {
     }
 
     #[test]
-    fn a_strategy_of_a_later_version_is_refused_with_a_reason() {
-        for name in ["node", "block"] {
-            let error = name.parse::<Strategy>().unwrap_err();
-            assert_eq!(error.class(), ErrorClass::InfoValue);
-            assert!(error.to_string().contains("not available"), "{error}");
-        }
+    fn an_unknown_strategy_is_refused_with_those_that_are_known() {
         let error = "fast".parse::<Strategy>().unwrap_err();
+        assert_eq!(error.class(), ErrorClass::InfoValue);
         assert!(error.to_string().contains("two-phase"), "{error}");
     }
 
