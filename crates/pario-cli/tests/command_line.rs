@@ -308,7 +308,7 @@ fn arguments_that_make_no_sense_are_refused_with_code_2() {
         ("bench --blocks 6", "not a multiple of 4"),
         ("bench --edge 0", "--edge 0"),
         ("bench --strategies fast", "not a strategy"),
-        ("bench --strategies block", "not available"),
+        ("bench --strategies block", "not a strategy; known are auto"),
         ("bench --workloads sort", "block-cyclic"),
         ("bench sort", "use block-cyclic, dist3d"),
         ("bench none.toml", "none.toml: No such file"),
