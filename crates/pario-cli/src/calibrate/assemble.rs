@@ -75,10 +75,6 @@ impl<T> Found<T> {
     fn new(value: T, spread: f64) -> Found<T> {
         Found { value, spread, left_out: None }
     }
-
-    fn some(self) -> Found<Option<T>> {
-        Found { value: Some(self.value), spread: self.spread, left_out: self.left_out }
-    }
 }
 
 impl Measured<'_> {
@@ -147,6 +143,11 @@ impl Measured<'_> {
     /// More bytes that come out faster are noise: they are as fast as fewer.
     fn reused(&self, probe: impl Fn(u64) -> Probe) -> Result<Found<Reuse>, String> {
         let Found { value: times, spread, left_out } = self.times(&WORKING_SETS, probe)?;
+        // What a cache saves is the difference to the most bytes.
+        let is_whole = times.last().map(|(working_set, _)| working_set) == WORKING_SETS.last();
+        if let (false, Some(reason)) = (is_whole, &left_out) {
+            return Err(reason.clone());
+        }
         let mut value = Reuse::default();
         for (working_set, us) in times {
             let bytes_per_s = rounded(KIB / us * 1e6);
@@ -237,7 +238,8 @@ struct Findings {
 impl Findings {
     /// Takes a value if there is one; otherwise the default stays.
     fn take<T: Shown>(&mut self, key: &str, place: &mut T, found: Result<Found<T>, String>) {
-        let was_measured = self.unmeasured.as_ref().is_some_and(|keys| !keys.contains_key(key));
+        let was_measured = place.is_known()
+            && self.unmeasured.as_ref().is_some_and(|keys| !keys.contains_key(key));
         let (mut spread, mut left_out, mut default, mut earlier) = (None, None, None, None);
         match found {
             Ok(found) => {
@@ -288,7 +290,7 @@ pub(super) fn profile(
     let copied = measured.concurrency(&situation.groups(), |ranks| Probe::CopyTogether { ranks });
     findings.take("memory.concurrent", &mut memory.concurrent, copied);
     let reused = measured.reused(|working_set| Probe::CopyReused { working_set });
-    findings.take("memory.reused", &mut memory.reused, reused.map(Found::some));
+    findings.take("memory.reused", &mut memory.reused, reused);
     others(&mut findings, &mut profile, (situation, measured));
     for finding in &findings.all {
         if let Some(reason) = &finding.default {
@@ -349,7 +351,7 @@ fn storage(
     findings.take(&key, &mut of_programs, concurrent(Pattern::Contiguous));
     accesses.concurrent_contiguous = Some(of_programs);
     let reused = measured.reused(|working_set| Probe::AccessReused { direction, working_set });
-    findings.take(&format!("{name}.reused"), &mut accesses.reused, reused.map(Found::some));
+    findings.take(&format!("{name}.reused"), &mut accesses.reused, reused);
 }
 
 /// Messages, synchronisation and planning.
@@ -381,6 +383,11 @@ fn others(
 /// A value for people.
 trait Shown {
     fn shown(&self) -> String;
+
+    /// Whether there is a value. A profile of an older version does not have all of them.
+    fn is_known(&self) -> bool {
+        true
+    }
 }
 
 impl Shown for f64 {
@@ -407,14 +414,16 @@ impl Shown for Concurrency {
     }
 }
 
-impl Shown for Option<Reuse> {
+impl Shown for Reuse {
     fn shown(&self) -> String {
-        let ends = self
-            .as_ref()
-            .and_then(|reuse| Some((*reuse.bytes_per_s.first()?, *reuse.bytes_per_s.last()?)));
-        ends.map_or("not known".to_owned(), |(few, many)| {
-            format!("{} in caches, {} beyond", rate(few), rate(many))
-        })
+        match (self.bytes_per_s.first(), self.bytes_per_s.last()) {
+            (Some(few), Some(many)) => format!("{} in caches, {} beyond", rate(*few), rate(*many)),
+            _ => "not known".to_owned(),
+        }
+    }
+
+    fn is_known(&self) -> bool {
+        !self.is_empty()
     }
 }
 
@@ -490,7 +499,7 @@ mod tests {
         near(profile.storage.read.sequential.us(65536), 66.536);
         near(profile.memory.gather.us(512), 1.512);
         near(profile.storage.write.concurrent.slowdown(4), 4.0);
-        let reused = profile.memory.reused.as_ref().unwrap();
+        let reused = &profile.memory.reused;
         near(reused.saved_us(1024.0, 4 << 20, 1.0), 0.5);
         near(reused.saved_us(1024.0, 12 << 20, 1.0), 0.25);
         assert_eq!(profile.storage.read.reused, profile.memory.reused);
@@ -538,6 +547,29 @@ mod tests {
         assert_eq!(profile.defaults.keys().collect::<Vec<_>>(), ["messages.network"]);
         let finding = findings.iter().find(|finding| finding.earlier.is_some()).unwrap();
         assert_eq!(finding.key, "synchronisation.oversubscribed_rank_us");
+    }
+
+    #[test]
+    fn working_sets_need_the_one_that_fits_in_no_cache() {
+        let noisy = |of: u64| {
+            calibrated(move |probe, samples| {
+                if *probe == (Probe::CopyReused { working_set: of }) {
+                    *samples = (1..=7).map(|index| f64::from(index) * 1e-6).collect();
+                }
+            })
+        };
+        assert_eq!(noisy(8 << 20).profile.memory.reused.bytes.len(), WORKING_SETS.len() - 1);
+        let Calibrated { profile, findings } = noisy(64 << 20);
+        assert!(profile.memory.reused.is_empty());
+        assert!(profile.defaults["memory.reused"].contains("67108864 bytes: noisy"));
+        // What no run has measured is not of an earlier run.
+        let again = calibrated_after(Before::Measured(profile), |probe, samples| {
+            if matches!(probe, Probe::CopyReused { .. }) {
+                samples.clear();
+            }
+        });
+        assert!(again.profile.defaults.contains_key("memory.reused"));
+        assert!(findings.iter().any(|finding| finding.key == "memory.reused"));
     }
 
     #[test]

@@ -112,7 +112,8 @@ impl<'a> Bed<'a> {
         let direct = options.open(ground.path()).ok();
         let aligned = buffer.as_ptr().align_offset(ALIGNMENT) % ALIGNMENT;
         let bytes = usize::try_from(program_bytes(&situation, team.rank())).unwrap_or(0);
-        let (program, copies) = (vec![7; bytes], Copies::new(bytes));
+        let windows_bytes = usize::try_from(WINDOWS_BYTES).unwrap_or(0);
+        let (program, copies) = (vec![7; bytes], Copies::new(bytes, windows_bytes));
         let (next_call, visited) = (0, 0);
         Ok(Bed {
             team,

@@ -18,16 +18,11 @@ pub(super) struct Copies {
 /// Bytes of a measurement.
 const PART_BYTES: usize = 1 << 20;
 
-/// Memory of windows. Pieces in order are copied to and from the first ones: processors fetch them
-/// ahead. Pieces in random order meet windows that are in no core's own cache, since another rank
-/// reads or writes them from and to storage.
-const WINDOWS_BYTES: usize = 8 * PART_BYTES;
-
 impl Copies {
-    /// With this memory of a program.
-    pub(super) fn new(bytes: usize) -> Copies {
+    /// With this memory of a program and of windows.
+    pub(super) fn new(bytes: usize, windows_bytes: usize) -> Copies {
         let bytes = bytes.max(2 * PART_BYTES) / (2 * PART_BYTES) * 2 * PART_BYTES;
-        let (windows, program) = (vec![1; WINDOWS_BYTES], vec![2; bytes]);
+        let (windows, program) = (vec![1; windows_bytes], vec![2; bytes]);
         Copies { windows, program, part: 0, places: BTreeMap::new() }
     }
 
@@ -45,7 +40,10 @@ impl Copies {
                 // Other pieces of the same list each time, which are in no cache.
                 let places = &places[start % (bytes / 2) / piece_bytes..];
                 let places = &places[..PART_BYTES / piece_bytes];
-                let window = &mut self.windows[2 * start % WINDOWS_BYTES..][..2 * PART_BYTES];
+                // These windows are in no core's own cache, since another rank reads or writes them
+                // from and to storage.
+                let windows = self.windows.len();
+                let window = &mut self.windows[2 * start % windows..][..2 * PART_BYTES];
                 listed(scatter, (window, piece_bytes), (&mut self.program, places));
             }
             (false, 4) => short::<4>(scatter, window, program),
@@ -116,7 +114,7 @@ mod tests {
     fn as_many_pieces_are_copied_as_a_part_has() {
         for piece_bytes in [4, 16, 64, 512, 1 << 20] {
             for random in [false, true] {
-                let mut copies = Copies::new(8 * PART_BYTES);
+                let mut copies = Copies::new(8 * PART_BYTES, 8 * PART_BYTES);
                 let pieces = copies.run(true, random, piece_bytes);
                 assert_eq!(pieces, u64::try_from(PART_BYTES / piece_bytes).unwrap());
                 let ones = copies.program.iter().filter(|&&byte| byte == 1).count();
@@ -131,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_next_measurement_has_other_memory() {
-        let mut copies = Copies::new(4 * PART_BYTES);
+        let mut copies = Copies::new(4 * PART_BYTES, 8 * PART_BYTES);
         copies.run(true, false, 64);
         assert!(copies.program[PART_BYTES..].iter().all(|&byte| byte == 2));
         copies.run(true, false, 64);

@@ -321,11 +321,7 @@ impl<'a> Scene<'a> {
         let memory = &self.profile.memory;
         let wait_us = memory.concurrent.wait_us(own, running);
         let far_us = own / real(piece_bytes) * curve.us(piece_bytes) + wait_us;
-        let saved_us = memory
-            .reused
-            .as_ref()
-            .map_or(0.0, |reused| reused.saved_us(own, self.working_set(), far_us));
-        far_us - saved_us
+        far_us - memory.reused.saved_us(own, self.working_set(), far_us)
     }
 
     /// A copy ends where a piece of the file or of memory ends.
@@ -341,8 +337,8 @@ impl<'a> Scene<'a> {
 
     /// Whether pieces are whole pages of the file, as far as means can tell.
     fn has_whole_pages(&self) -> bool {
-        let mut requests = self.planning.requests.iter();
-        requests.all(|one| one.piece_bytes % PAGE_BYTES == 0 && one.reach.start % PAGE_BYTES == 0)
+        let mut busy = self.planning.requests.iter().filter(|one| one.len > 0);
+        busy.all(|one| one.piece_bytes % PAGE_BYTES == 0 && one.reach.start % PAGE_BYTES == 0)
     }
 
     fn node_bytes(&self) -> f64 {
@@ -546,5 +542,104 @@ impl<'a> Scene<'a> {
         let pattern = Pattern::Scattered;
         let calls = Calls { direction, count, bytes, pattern, servers, batched: true };
         self.storage(calls, cost, ["storage calls", "bytes"]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::access::InMemory;
+    use crate::hints::{Hints, Strategy};
+    use crate::model::profile::Reuse;
+    use crate::plan::FileFacts;
+    use crate::plan::choose::all_candidates;
+
+    /// Two ranks that take turns with pieces of 4096 bytes, beginning at `first`.
+    fn requests(first: u64, turns: u64) -> Vec<Summary> {
+        let one = |rank: u64| Summary {
+            reach: first + rank * 4096..first + (2 * turns + rank - 1) * 4096,
+            len: turns * 4096,
+            piece_bytes: 4096,
+            sorted: true,
+            memory: InMemory::CONTIGUOUS,
+        };
+        vec![one(0), one(1)]
+    }
+
+    /// The cost of one strategy with a changed profile.
+    fn cost_of(
+        strategy: Strategy,
+        requests: &[Summary],
+        change: impl FnOnce(&mut Profile),
+    ) -> Cost {
+        let mut file = FileFacts::of_threads(requests.len());
+        let mut profile = Profile::built_in("tmpfs").unwrap();
+        change(&mut profile);
+        file.profile = Arc::new(profile);
+        let hints = Hints::default();
+        let planning = Planning::of(Direction::Write, requests, true, &hints, &file);
+        let found = all_candidates(&planning).into_iter().find(|one| one.strategy == strategy);
+        found.expect("a candidate").base
+    }
+
+    #[test]
+    fn pieces_of_memory_are_packed() {
+        let mut requests = requests(0, 100);
+        let exchanged =
+            |requests: &[Summary]| cost_of(Strategy::List, requests, |_| {}).of(Part::Exchange);
+        assert!(exchanged(&requests) <= 0.0);
+        requests.iter_mut().for_each(|one| one.memory.piece_bytes = 64);
+        let short = exchanged(&requests);
+        assert!(short > 0.0);
+        requests.iter_mut().for_each(|one| one.memory.piece_bytes = 8);
+        requests.iter_mut().for_each(|one| one.memory.in_order = false);
+        assert!(exchanged(&requests) > 2.0 * short);
+    }
+
+    /// A rank without a request has no piece.
+    #[test]
+    fn whole_pages_have_a_curve() {
+        let storage = |requests: &[Summary]| {
+            let slow = |profile: &mut Profile| {
+                let aligned = profile.storage.write.aligned.as_mut().unwrap();
+                aligned.bytes_per_s.iter_mut().for_each(|rate| *rate /= 100.0);
+            };
+            let slow_us = cost_of(Strategy::List, requests, slow).of(Part::Storage);
+            slow_us / cost_of(Strategy::List, requests, |_| {}).of(Part::Storage)
+        };
+        let mut whole = requests(0, 100);
+        assert!(storage(&whole) > 10.0);
+        assert!(storage(&requests(1, 100)) < 1.01);
+        whole.push(Summary {
+            reach: 0..0,
+            len: 0,
+            piece_bytes: 1,
+            sorted: true,
+            memory: InMemory::CONTIGUOUS,
+        });
+        assert!(storage(&whole) > 10.0);
+    }
+
+    /// What calls before this one have used is in the caches as well.
+    #[test]
+    fn caches_save_time_as_long_as_they_suffice() {
+        let faster = |requests: &[Summary], strategy: Strategy, part: Part| {
+            let caches = |profile: &mut Profile| {
+                let (bytes, bytes_per_s) = (vec![1 << 20, 64 << 20], vec![20e9, 10e9]);
+                profile.memory.reused = Reuse { bytes, bytes_per_s };
+                profile.storage.write.reused = profile.memory.reused.clone();
+            };
+            cost_of(strategy, requests, |_| {}).of(part)
+                / cost_of(strategy, requests, caches).of(part)
+        };
+        for (strategy, part) in
+            [(Strategy::List, Part::Storage), (Strategy::TwoPhase, Part::Exchange)]
+        {
+            assert!(faster(&requests(0, 100), strategy, part) > 1.05, "{strategy:?}");
+            assert!(faster(&requests(0, 10_000), strategy, part) < 1.0001, "{strategy:?}");
+            assert!(faster(&requests(40 << 20, 100), strategy, part) < 1.0001, "{strategy:?}");
+        }
     }
 }

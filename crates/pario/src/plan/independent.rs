@@ -114,15 +114,17 @@ mod tests {
     use crate::hints::Hints;
     use crate::plan::{FileFacts, Summary};
 
+    const WITH_HOLES: Summary = Summary {
+        reach: 0..100,
+        len: 10,
+        piece_bytes: 1,
+        sorted: true,
+        memory: InMemory::CONTIGUOUS,
+    };
+
     fn lock_of_a_write(hints: &Hints) -> LockRule {
         let file = FileFacts::of_threads(2);
-        let requests = [Summary {
-            reach: 0..100,
-            len: 10,
-            piece_bytes: 1,
-            sorted: true,
-            memory: InMemory::CONTIGUOUS,
-        }];
+        let requests = [WITH_HOLES];
         let planning = Planning::of(Direction::Write, &requests, false, hints, &file);
         lock_rule(Strategy::Sieve, &planning)
     }
@@ -130,13 +132,7 @@ mod tests {
     #[test]
     fn sieving_that_skips_holes_says_so() {
         let file = FileFacts::of_threads(2);
-        let requests = [Summary {
-            reach: 0..100,
-            len: 10,
-            piece_bytes: 1,
-            sorted: true,
-            memory: InMemory::CONTIGUOUS,
-        }];
+        let requests = [WITH_HOLES];
         let words = |strategy, sieve_write| {
             let hints = Hints { sieve_write, ..Hints::default() };
             let planning = Planning::of(Direction::Write, &requests, false, &hints, &file);

@@ -35,7 +35,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), Wrong> {
         table.as_ref().map_or(Ok(()), |table| curve(name, table))?;
     }
     concurrency("memory.concurrent", &profile.memory.concurrent)?;
-    reused("memory.reused", profile.memory.reused.as_ref())?;
+    reused("memory.reused", &profile.memory.reused)?;
     link("messages.node", &profile.messages.node)?;
     link("messages.network", &profile.messages.network)?;
     let (synchronisation, planning) = (&profile.synchronisation, &profile.planning);
@@ -61,7 +61,7 @@ fn accesses(key: &str, accesses: &Accesses) -> Result<(), Wrong> {
     ] {
         table.as_ref().map_or(Ok(()), |table| curve(&format!("{key}.{name}"), table))?;
     }
-    reused(&format!("{key}.reused"), accesses.reused.as_ref())?;
+    reused(&format!("{key}.reused"), &accesses.reused)?;
     if let Some(table) = &accesses.concurrent_contiguous {
         concurrency(&format!("{key}.concurrent_contiguous"), table)?;
     }
@@ -95,10 +95,10 @@ fn concurrency(key: &str, concurrency: &Concurrency) -> Result<(), Wrong> {
 }
 
 /// More bytes are never faster: what they would gain is no gain of a cache.
-fn reused(key: &str, reused: Option<&Reuse>) -> Result<(), Wrong> {
-    let Some(Reuse { bytes, bytes_per_s }) = reused else {
+fn reused(key: &str, Reuse { bytes, bytes_per_s }: &Reuse) -> Result<(), Wrong> {
+    if bytes.is_empty() && bytes_per_s.is_empty() {
         return Ok(());
-    };
+    }
     rising(&format!("{key}.bytes"), bytes, bytes_per_s.len())?;
     bandwidths(&format!("{key}.bytes_per_s"), bytes_per_s)?;
     match bytes_per_s.is_sorted_by(|fewer, more| *more <= *fewer * 1.001) {

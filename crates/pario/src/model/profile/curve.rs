@@ -41,20 +41,9 @@ impl Curve {
     /// The time of one access or copy. Between two lengths the time is interpolated; a shorter one
     /// takes as long as the shortest; a longer one has the bandwidth of the longest.
     pub fn us(&self, bytes: u64) -> f64 {
-        let mut before: Option<(u64, f64)> = None;
-        for (length, us) in self.times_us() {
-            if bytes <= length {
-                return match before {
-                    Some((shorter, shorter_us)) => {
-                        let part = real(bytes - shorter) / real(length - shorter);
-                        shorter_us + (us - shorter_us) * part
-                    }
-                    None => us,
-                };
-            }
-            before = Some((length, us));
-        }
-        before.map_or(0.0, |(length, us)| us * real(bytes) / real(length))
+        let longest = self.bytes.last().copied().unwrap_or(0);
+        let us = interpolated(self.times_us(), bytes).unwrap_or(0.0);
+        if bytes > longest { us * real(bytes) / real(longest.max(1)) } else { us }
     }
 }
 
@@ -92,20 +81,9 @@ impl Concurrency {
 
     /// The bandwidth of a number of ranks.
     fn together(&self, ranks: u32) -> f64 {
-        let mut before: Option<(u32, f64)> = None;
-        for (&number, &bytes_per_s) in self.ranks.iter().zip(&self.bytes_per_s) {
-            if ranks <= number {
-                return match before {
-                    Some((fewer, less)) => {
-                        let part = f64::from(ranks - fewer) / f64::from(number - fewer);
-                        less + (bytes_per_s - less) * part
-                    }
-                    None => bytes_per_s,
-                };
-            }
-            before = Some((number, bytes_per_s));
-        }
-        before.map_or(f64::INFINITY, |(_, bytes_per_s)| bytes_per_s)
+        let numbers = self.ranks.iter().map(|&number| u64::from(number));
+        let both = numbers.zip(self.bytes_per_s.iter().copied());
+        interpolated(both, ranks.into()).unwrap_or(f64::INFINITY)
     }
 }
 
@@ -114,14 +92,19 @@ impl Concurrency {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reuse {
-    /// Bytes that are used, those on both sides of a copy and those of all ranks; rising. The
-    /// longest are in no cache.
+    /// Bytes that all ranks use, half of them memory and half of them of the file; rising. The most
+    /// are in no cache.
     pub bytes: Vec<u64>,
     /// The bandwidth of each of the ranks, with a core each.
     pub bytes_per_s: Vec<f64>,
 }
 
 impl Reuse {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Microseconds that moving `bytes` takes less than what is in no cache, if it takes `far_us`
     /// then, and the working set is this large.
     pub fn saved_us(&self, bytes: f64, working_set: u64, far_us: f64) -> f64 {
@@ -134,22 +117,28 @@ impl Reuse {
 
     /// The time of a byte. Between two working sets it is interpolated.
     fn us_per_byte(&self, working_set: u64) -> Option<f64> {
-        let mut before: Option<(u64, f64)> = None;
-        for (&bytes, &bytes_per_s) in self.bytes.iter().zip(&self.bytes_per_s) {
-            let us = 1e6 / bytes_per_s;
-            if working_set <= bytes {
-                return Some(match before {
-                    Some((fewer, less_us)) => {
-                        let part = real(working_set - fewer) / real(bytes - fewer);
-                        less_us + (us - less_us) * part
-                    }
-                    None => us,
-                });
-            }
-            before = Some((bytes, us));
-        }
-        before.map(|(_, us)| us)
+        let times = self.bytes_per_s.iter().map(|bytes_per_s| 1e6 / bytes_per_s);
+        interpolated(self.bytes.iter().copied().zip(times), working_set)
     }
+}
+
+/// The value at a place of a table, whose places rise. Before the first place it is that of the
+/// first, behind the last that of the last. None if the table is empty.
+fn interpolated(table: impl Iterator<Item = (u64, f64)>, at: u64) -> Option<f64> {
+    let mut before: Option<(u64, f64)> = None;
+    for (place, value) in table {
+        if at <= place {
+            return Some(match before {
+                Some((earlier, less)) => {
+                    let part = real(at - earlier) / real(place - earlier);
+                    less + (value - less) * part
+                }
+                None => value,
+            });
+        }
+        before = Some((place, value));
+    }
+    before.map(|(_, value)| value)
 }
 
 #[cfg(test)]

@@ -128,8 +128,8 @@ pub struct Accesses {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrent_contiguous: Option<Concurrency>,
     /// All ranks together, as `contiguous`, again and again with the same bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reused: Option<Reuse>,
+    #[serde(default, skip_serializing_if = "Reuse::is_empty")]
+    pub reused: Reuse,
 }
 
 /// Costs of copies.
@@ -149,8 +149,8 @@ pub struct Memory {
     /// All ranks together, in long contiguous copies.
     pub concurrent: Concurrency,
     /// The same, again and again with the same bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reused: Option<Reuse>,
+    #[serde(default, skip_serializing_if = "Reuse::is_empty")]
+    pub reused: Reuse,
 }
 
 /// Costs of messages.
@@ -248,10 +248,7 @@ impl Accesses {
         let alone_us = self.curve(access.pattern).us(access.bytes);
         let bytes_us = (alone_us - self.call_us).max(0.0);
         let far_us = bytes_us * self.concurrency(access.pattern).slowdown(access.ranks);
-        let saved_us = self
-            .reused
-            .as_ref()
-            .map_or(0.0, |reused| reused.saved_us(real(access.bytes), access.working_set, far_us));
+        let saved_us = self.reused.saved_us(real(access.bytes), access.working_set, far_us);
         alone_us.min(self.call_us) + far_us - saved_us
     }
 }
@@ -313,7 +310,7 @@ impl Profile {
                 direct: Some(curve(positioned_us)),
                 concurrent: Concurrency { ranks: vec![1], bytes_per_s: vec![bytes_per_s] },
                 concurrent_contiguous: None,
-                reused: None,
+                reused: Reuse::default(),
             }
         };
         self.storage = Storage {

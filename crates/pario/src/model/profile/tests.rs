@@ -72,6 +72,17 @@ fn nonsense_is_refused_with_its_key() {
         (reason(|profile| profile.storage.read.call_us = -1.0), "storage.read.call_us: -1 is not"),
         (reason(|profile| profile.planning.piece_us = f64::NAN), "planning.piece_us: NaN is not"),
         (
+            reason(|profile| profile.memory.reused.bytes = vec![1]),
+            "memory.reused.bytes: has 1 values, bytes_per_s has 0",
+        ),
+        (
+            reason(|profile| {
+                let (bytes, bytes_per_s) = (vec![1, 2], vec![1e9, 2e9]);
+                profile.storage.read.reused = Reuse { bytes, bytes_per_s };
+            }),
+            "storage.read.reused.bytes_per_s: must not rise",
+        ),
+        (
             reason(|profile| profile.messages.node.bytes_per_s = 0.0),
             "messages.node.bytes_per_s: 0 is not",
         ),
