@@ -190,7 +190,7 @@ How it is measured:
   --fresh it is truncated first, with --files new there is none), every measured read finds it
   in the page cache. That holds for Block I/O as well. Opening, views and sync are not part
   of the time, unless each step has a new file: then x compares whole steps. Time counts from the
-  moment when the first rank leaves a barrier to the moment when the last one has ended its calls.
+  moment at which all ranks have agreed to start to the one when the last has ended its calls.
   Strategies take turns in every repetition.
   After each write the file is read back by plain system calls, after each read the buffers are
   checked: every byte is compared, also those of holes and gaps, which must be untouched. A wrong

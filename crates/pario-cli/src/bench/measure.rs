@@ -1,6 +1,6 @@
 //! One measurement: bytes move, a clock runs, every byte is compared.
 //!
-//! All of this runs on every rank, with a barrier before each step. The calls are timed and, where
+//! All of this runs on every rank, with a common start of each step. The calls are timed and, where
 //! each step has a file of its own, the whole step from open to close.
 
 mod plain;
@@ -383,7 +383,7 @@ impl<'a> Bed<'a> {
         self.bench.team.first(|| page_cache.enter(&self.on_disk(part).file))
     }
 
-    /// A rank of Block I/O: one plain system call. Nothing can fail before the barrier.
+    /// A rank of Block I/O: one plain system call. Nothing can fail before the start.
     fn block_turn(
         &mut self,
         part: usize,
@@ -394,12 +394,11 @@ impl<'a> Bed<'a> {
         let on_disk = &self.files[number];
         let own = &mut self.parts[part];
         let offset = own.block_start;
-        team.barrier()?;
-        let step_begin = now();
+        let step_begin = team.start_together()?;
         let opened = is_new.then(|| open_plain(&on_disk.path, direction)).transpose();
         let opened = opened.map_err(|error| Failure::during("opening the file", error))?;
         let file = opened.as_ref().unwrap_or(&on_disk.file);
-        let begin = now();
+        let begin = if is_new { now() } else { step_begin };
         let moved = match direction {
             Direction::Write => file.write_all_at(own.packed(), offset),
             Direction::Read => file.read_exact_at(own.packed(), offset),
@@ -424,7 +423,7 @@ impl<'a> Bed<'a> {
         hints.iter().fold(options, |options, (key, value)| options.hint(key, value))
     }
 
-    /// A step on a file that stays open. What comes before the barrier fails on all ranks or on
+    /// A step on a file that stays open. What comes before the start fails on all ranks or on
     /// none, so that nobody waits there for ever.
     fn same_turn(
         &mut self,
@@ -450,8 +449,7 @@ impl<'a> Bed<'a> {
             plan(own, &file, way.level, direction, &pieces, pattern)?;
         }
         let before = file.statistics().total;
-        self.bench.team.barrier()?;
-        let begin = now();
+        let begin = self.bench.team.start_together()?;
         let moved = own.perform(&file, way.level, direction, &pieces);
         let end = now();
         let mut statistics = difference(file.statistics().total, before);
@@ -473,8 +471,7 @@ impl<'a> Bed<'a> {
         let own = &mut self.parts[part];
         let pieces = piece_calls(own, way.level, direction);
         let team = self.bench.team;
-        team.barrier()?;
-        let step_begin = now();
+        let step_begin = team.start_together()?;
         let file = options.open(team.comm(), &path).map_err(failed)?;
         if !way.level.is_by_piece() {
             file.set_view(own.view(direction)).map_err(failed)?;

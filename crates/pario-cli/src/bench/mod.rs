@@ -36,7 +36,7 @@ mod report;
 mod romio;
 pub(crate) mod scratch;
 pub(crate) mod team;
-mod turn;
+pub(crate) mod turn;
 mod verify;
 pub(crate) mod workload;
 

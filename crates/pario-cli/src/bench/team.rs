@@ -5,6 +5,8 @@
 
 use std::cell::Cell;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::thread;
+use std::time::Duration;
 
 use pario::Communicator;
 use pario::comm::block_on;
@@ -12,7 +14,12 @@ use pario::comm::collective::{all_gather, barrier};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::turn::now;
 use crate::failure::Failure;
+
+/// How long before a common start all ranks know of it, and how much longer for each rank.
+const LEAD: Duration = Duration::from_micros(100);
+const LEAD_OF_A_RANK: Duration = Duration::from_micros(50);
 
 /// All ranks, as one of them sees them.
 pub(crate) struct Team<'a> {
@@ -59,6 +66,20 @@ impl<'a> Team<'a> {
         met.map_err(|error| lost(&error))
     }
 
+    /// Waits until every rank is here, and then until a time that all ranks of a machine have
+    /// agreed on; that time. Ranks leave a barrier one after the other, and those that slept there
+    /// are late: that is not the time of what comes next.
+    pub(crate) fn start_together(&self) -> Result<Duration, Failure> {
+        let all = self.all(Ok((self.clock, now())))?;
+        let here = all.iter().filter(|(clock, _)| *clock == self.clock).map(|(_, time)| *time);
+        let start = here.max().unwrap_or_default() + LEAD + LEAD_OF_A_RANK * self.size();
+        while now() < start {
+            // A rank that has no core gets one.
+            thread::yield_now();
+        }
+        Ok(start)
+    }
+
     /// What every rank has, in their order; if some have failed, the failure of the first of them,
     /// on all ranks.
     pub(crate) fn all<T: Serialize + DeserializeOwned>(
@@ -102,6 +123,15 @@ fn clock() -> u64 {
 mod tests {
     use super::*;
     use pario::Threads;
+
+    #[test]
+    fn all_ranks_know_when_they_start() {
+        let starts = Threads::new(3).run(|comm| {
+            let start = Team::new(&*comm).start_together().ok()?;
+            (now() >= start).then_some(start)
+        });
+        assert!(starts[0].is_some() && starts.iter().all(|start| *start == starts[0]));
+    }
 
     #[test]
     fn one_failure_is_everybodys() {

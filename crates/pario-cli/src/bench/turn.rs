@@ -1,8 +1,8 @@
 //! What one rank measured in one step, and what all of them did together.
 //!
-//! The time of a step goes from the first rank that leaves the barrier to the last one that has
-//! ended, because on oversubscribed nodes a rank's own time says little. Ranks on other
-//! machines have other clocks; then the slowest machine counts.
+//! The time of a step goes from the common start to the last rank that has ended, because on
+//! oversubscribed nodes a rank's own time says little. Ranks on other machines have other clocks;
+//! then the slowest machine counts.
 //!
 //! Counts are sums over the ranks. The parts of the time are all those of one rank, the one with
 //! the most storage time, because the others mostly wait for it; the output names it.

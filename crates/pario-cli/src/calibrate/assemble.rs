@@ -184,6 +184,14 @@ impl Measured<'_> {
         }
     }
 
+    /// What a barrier takes longer if all ranks but the last sleep.
+    fn wake(&self, situation: &Situation) -> Result<Found<f64>, String> {
+        self.barrier_step(situation)?;
+        let [barrier, wake] = [self.estimate(Probe::Barrier)?, self.estimate(Probe::Wake)?];
+        let value = rounded(((wake.seconds - barrier.seconds) * 1e6).max(0.0));
+        Ok(Found::new(value, wake.spread))
+    }
+
     /// A barrier of more ranks than cores, for each rank of a core.
     fn oversubscribed_rank(&self, situation: &Situation) -> Result<Found<f64>, String> {
         let (ranks, estimate) = match self.oversubscribed {
@@ -375,6 +383,8 @@ fn others(
         &mut synchronisation.oversubscribed_rank_us,
         measured.oversubscribed_rank(situation),
     );
+    let key = "synchronisation.wake_us";
+    findings.take(key, &mut synchronisation.wake_us, measured.wake(situation));
     let planning = &mut profile.planning;
     findings.take("planning.rank_us", &mut planning.rank_us, measured.plan_rank(situation));
     findings.take("planning.piece_us", &mut planning.piece_us, measured.plan_piece());
@@ -393,6 +403,10 @@ trait Shown {
 impl Shown for f64 {
     fn shown(&self) -> String {
         format!("{self:.3} us")
+    }
+
+    fn is_known(&self) -> bool {
+        *self > 0.0
     }
 }
 
@@ -464,6 +478,7 @@ mod tests {
                 }
             }
             Probe::Barrier => 8e-6,
+            Probe::Wake => 20e-6,
             Probe::Plan { pieces: 1 } => 12e-6,
             Probe::Plan { .. } => 12e-6 + 4096e-7,
         }
@@ -505,6 +520,7 @@ mod tests {
         assert_eq!(profile.storage.read.reused, profile.memory.reused);
         near(profile.messages.node.latency_us, 1.008);
         near(profile.barrier_us(4), 8.0);
+        near(profile.synchronisation.wake_us, 12.0);
         near(profile.planning.rank_us, 3.0);
         near(profile.planning.piece_us, 0.1);
         let kept: Vec<&str> = profile.defaults.keys().map(String::as_str).collect();

@@ -21,6 +21,7 @@ use super::copies::Copies;
 use super::place::Ground;
 use super::probe::{Probe, Situation};
 use crate::bench::team::Team;
+use crate::bench::turn::now;
 use crate::failure::Failure;
 
 const KIB: u64 = 1 << 10;
@@ -160,6 +161,7 @@ impl<'a> Bed<'a> {
             }
             Probe::Message { to, bytes } => self.ping_pong(to, bytes),
             Probe::Barrier => barrier_seconds(self.team).map(Some),
+            Probe::Wake => wake_seconds(self.team).map(Some),
             Probe::Plan { pieces } => self.plan(pieces),
         };
         let all = self.team.all(own)?;
@@ -455,6 +457,23 @@ fn barrier_seconds(team: &Team<'_>) -> Result<f64, Failure> {
         *one = begin.elapsed().as_secs_f64();
     }
     Ok(undisturbed(&mut seconds))
+}
+
+/// From the moment when the last rank comes to a barrier until this one leaves it, if it sleeps
+/// there; 0 on other machines.
+fn wake_seconds(team: &Team<'_>) -> Result<f64, Failure> {
+    const LATE: Duration = Duration::from_micros(200);
+    let start = team.start_together()?;
+    if team.is_first() {
+        while now() < start + LATE {
+            std::hint::spin_loop();
+        }
+    }
+    let (came, met, left) = (now(), team.barrier(), now());
+    met?;
+    let all = team.all(Ok((team.clock(), came)))?;
+    let first = all.first().filter(|(clock, _)| *clock == team.clock());
+    Ok(first.map_or(0.0, |(_, came)| left.saturating_sub(*came).as_secs_f64()))
 }
 
 /// Times of barriers, for about this long.

@@ -66,6 +66,8 @@ pub(super) enum Probe {
     Message { to: u32, bytes: u64 },
     /// A barrier of all ranks.
     Barrier,
+    /// A barrier to which the first rank comes when all others sleep, from then on.
+    Wake,
     /// The plan of a collective with irregular lists of this number of pieces; 1 is a regular one.
     Plan { pieces: u64 },
 }
@@ -105,7 +107,7 @@ impl Probe {
             all.extend(MESSAGE_BYTES.map(|bytes| Probe::Message { to, bytes }));
         }
         if situation.ranks > 1 {
-            all.extend([Probe::Barrier, Probe::Plan { pieces: 1 }]);
+            all.extend([Probe::Barrier, Probe::Wake, Probe::Plan { pieces: 1 }]);
             all.push(Probe::Plan { pieces: PLANNED_PIECES });
         }
         all
@@ -131,6 +133,7 @@ impl fmt::Display for Probe {
             }
             Probe::Message { bytes, .. } => write!(formatter, "messages of {bytes} bytes"),
             Probe::Barrier => write!(formatter, "barriers"),
+            Probe::Wake => write!(formatter, "ranks that sleep"),
             Probe::Plan { .. } => write!(formatter, "plans"),
         }
     }

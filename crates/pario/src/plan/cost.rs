@@ -23,6 +23,8 @@ const WAITING_CALL_US: f64 = 20.0;
 const CALLS_AT_ONCE: u32 = 32;
 /// Pages of the page cache.
 const PAGE_BYTES: u64 = 4096;
+/// A rank that waits longer than this sleeps.
+const POLLED_US: f64 = 20.0;
 /// System calls that a range lock takes.
 const CALLS_OF_A_LOCK: f64 = 2.0;
 
@@ -177,6 +179,7 @@ pub(super) fn cost(planning: &Planning<'_>, steps: &Steps) -> Cost {
         Steps::Independent(steps) => scene.independent(steps, &mut cost),
         Steps::Shuffled(shuffled) => scene.shuffled(shuffled, &mut cost),
     }
+    scene.end(&mut cost);
     cost
 }
 
@@ -252,6 +255,16 @@ impl<'a> Scene<'a> {
         let planning = &self.profile.planning;
         let us = f64::from(self.ranks) * planning.rank_us + irregular * planning.piece_us;
         cost.add(Part::Planning, "requests are planned", us);
+    }
+
+    /// Ranks that have done their part sleep until the last one wakes them. On oversubscribed nodes
+    /// that is part of a barrier.
+    fn end(&self, cost: &mut Cost) {
+        let has_waited = cost.of(Part::Exchange) + cost.of(Part::Storage) > POLLED_US;
+        if has_waited && (2..=self.cores).contains(&self.node_ranks) {
+            let us = self.profile.synchronisation.wake_us;
+            cost.add(Part::Synchronisation, "sleeping ranks are woken", us);
+        }
     }
 
     /// A barrier of the ranks of a node, with the cores that it really has.

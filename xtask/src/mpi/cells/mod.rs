@@ -4,9 +4,10 @@
 //! seconds before each workload: the speed of a shared machine changes within minutes. A cell is
 //! one workload of the papers in one direction, on some ranks, by one transport, on one file
 //! system. `pario bench` measures it, verifies every byte, and lets the strategies take turns. One
-//! run with all strategies drops those that are far behind; the others run again several times, and
-//! where `auto` seems slower than the best, three times as often. What is compared was measured in
-//! one run. Nothing fails because of a time.
+//! run with all strategies drops those that are far behind; the others run again several times: so
+//! the best is found. It and `auto` then run against each other. These runs are others than those
+//! that found the best one, because the best of several equal strategies is the one that was lucky.
+//! What is compared was measured in one run. Nothing fails because of a time.
 //!
 //! | module | what it does |
 //! | --- | --- |
@@ -14,7 +15,6 @@
 //! | `outcome` | what comes out of it, and the table |
 
 use std::ffi::OsString;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -30,7 +30,7 @@ mod job;
 mod outcome;
 
 use job::Job;
-use outcome::{Cell, Line};
+use outcome::{Cell, DIRECTIONS, Line, Turns};
 
 const LIMIT: Duration = Duration::from_secs(900);
 
@@ -46,8 +46,8 @@ const OVERSUBSCRIBING_RANKS: u32 = 4;
 /// A fixed strategy that takes longer than this, relative to the best, is measured once.
 const FAR_BEHIND: f64 = 1.6;
 
-/// Where `auto` takes this much longer than the best, there are more turns.
-const SLOWER: f64 = 1.05;
+/// Runs of `auto` against the best, for each run that finds it.
+const AGAINST: usize = 2;
 
 /// What is measured, and how often.
 #[derive(Args, Clone)]
@@ -64,7 +64,7 @@ pub(crate) struct CellsArguments {
     /// Bytes of a file, about, with K or M for KiB or MiB.
     #[arg(long, value_name = "SIZE", default_value = "32M")]
     bytes: String,
-    /// Runs of each cell after the first; three times as many where `auto` seems slower.
+    /// Runs that find the best strategy of a cell; twice as many compare `auto` with it.
     #[arg(long, value_name = "N", default_value_t = 3)]
     turns: usize,
     /// Repetitions in each run; their median counts.
@@ -198,29 +198,24 @@ impl Bench<'_> {
     ) -> Result<Vec<Cell>, String> {
         let all = job::STRATEGIES.map(str::to_owned);
         let first = self.lines(transport, ranks, job, (&all, 1), directory)?;
-        let near = outcome::near(&first, FAR_BEHIND);
         // What runs first after Block I/O finds other caches: another strategy in each turn.
-        let measure = |turns: Range<usize>| {
-            let turns = turns.map(|turn| {
-                let mut strategies = near.clone();
-                strategies.rotate_left(turn % near.len());
+        let measure = |strategies: &[String], turns: usize| {
+            let turns = (0..turns).map(|turn| {
+                let (first, others) = strategies.split_at(turn % strategies.len());
+                let strategies = [others, first].concat();
                 let strategies = (&strategies[..], self.arguments.repeat);
                 self.lines(transport, ranks, job, strategies, directory)
             });
             turns.collect::<Result<Vec<Vec<Line>>, String>>()
         };
-        let cells = |turns: &[Vec<Line>]| {
-            let cell = |direction| Cell::new(name(transport), ranks, &job.name, direction, turns);
-            ["write", "read"].into_iter().filter_map(cell).collect::<Vec<Cell>>()
+        let found = measure(&outcome::near(&first, FAR_BEHIND), self.arguments.turns)?;
+        let bests = DIRECTIONS.map(|direction| outcome::best(direction, &found));
+        let against = measure(&outcome::with_auto(&bests), AGAINST * self.arguments.turns)?;
+        let cell = |(direction, best): (&'static str, &Option<String>)| {
+            let turns = Turns { found: &found, against: &against };
+            Cell::new(name(transport), ranks, &job.name, direction, best.as_deref()?, turns)
         };
-        let few = self.arguments.turns;
-        let mut turns = measure(0..few)?;
-        let found = cells(&turns);
-        if found.iter().all(|cell| cell.ratio <= SLOWER) {
-            return Ok(found);
-        }
-        turns.extend(measure(few..3 * few)?);
-        Ok(cells(&turns))
+        Ok(DIRECTIONS.into_iter().zip(&bests).filter_map(cell).collect())
     }
 
     /// What one run of `pario bench` measured.

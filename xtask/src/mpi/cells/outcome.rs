@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+/// What is measured of a workload.
+pub(super) const DIRECTIONS: [&str; 2] = ["write", "read"];
 /// The strategy that is judged.
 const AUTO: &str = "auto";
 /// Block I/O, which is measured besides.
@@ -44,7 +46,7 @@ pub(super) struct Cell {
     best: String,
     best_seconds: f64,
     /// Time of `auto` relative to it, the median of the turns.
-    pub(super) ratio: f64,
+    ratio: f64,
     /// Predicted time relative to the measured one, of `auto` and of each fixed strategy.
     prediction: f64,
     predictions: Vec<(String, f64)>,
@@ -66,7 +68,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Line>, String> {
 /// `auto`, and what takes at most `factor` times as long as the best in one direction at least.
 pub(super) fn near(lines: &[Line], factor: f64) -> Vec<String> {
     let mut near = vec![AUTO.to_owned()];
-    for direction in ["write", "read"] {
+    for direction in DIRECTIONS {
         let of = || {
             let is_fixed = |line: &&Line| line.strategy != BLOCK && line.strategy != AUTO;
             lines.iter().filter(is_fixed).filter(|line| line.direction == direction)
@@ -88,6 +90,63 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
+/// The line of a strategy in one turn.
+fn line<'a>(turn: &'a [Line], strategy: &str, direction: &str) -> Option<&'a Line> {
+    turn.iter().find(|line| line.strategy == strategy && line.direction == direction)
+}
+
+/// Time of `auto` relative to a strategy, the median of the turns.
+fn ratio(turns: &[Vec<Line>], strategy: &str, direction: &str) -> Option<f64> {
+    median(turns.iter().filter_map(|turn| {
+        let auto = line(turn, AUTO, direction)?;
+        Some(auto.seconds / line(turn, strategy, direction)?.seconds)
+    }))
+}
+
+/// Predicted time relative to the measured one, the median of the turns.
+fn prediction(turns: &[Vec<Line>], strategy: &str, direction: &str) -> Option<f64> {
+    median(turns.iter().filter_map(|turn| {
+        let line = line(turn, strategy, direction)?;
+        Some(line.predicted_seconds? / line.seconds)
+    }))
+}
+
+/// Strategies of a turn, without `auto` and Block I/O.
+fn fixed(turns: &[Vec<Line>]) -> Vec<String> {
+    let all = turns.first().into_iter().flatten().map(|line| line.strategy.clone());
+    let mut fixed: Vec<String> = all.filter(|name| name != AUTO && name != BLOCK).collect();
+    fixed.sort();
+    fixed.dedup();
+    fixed
+}
+
+/// The fixed strategy that is fastest in comparison with `auto`; none if there are none.
+pub(super) fn best(direction: &str, turns: &[Vec<Line>]) -> Option<String> {
+    let ratios = fixed(turns).into_iter().filter_map(|name| {
+        let ratio = ratio(turns, &name, direction)?;
+        Some((ratio, name))
+    });
+    ratios.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name)
+}
+
+/// `auto` and these strategies, each once.
+pub(super) fn with_auto(strategies: &[Option<String>]) -> Vec<String> {
+    let mut all = vec![AUTO.to_owned()];
+    for strategy in strategies.iter().flatten() {
+        if !all.contains(strategy) {
+            all.push(strategy.clone());
+        }
+    }
+    all
+}
+
+/// The runs that found the best strategy of a cell, and those of `auto` against it.
+#[derive(Clone, Copy)]
+pub(super) struct Turns<'a> {
+    pub(super) found: &'a [Vec<Line>],
+    pub(super) against: &'a [Vec<Line>],
+}
+
 impl Cell {
     /// From the lines of several turns; none if this was not measured.
     pub(super) fn new(
@@ -95,50 +154,31 @@ impl Cell {
         ranks: u32,
         workload: &str,
         direction: &'static str,
-        turns: &[Vec<Line>],
+        best: &str,
+        Turns { found, against }: Turns<'_>,
     ) -> Option<Cell> {
-        let find = |turn: &[Line], strategy: &str| {
-            let is_it = |line: &&Line| line.strategy == strategy && line.direction == direction;
-            turn.iter().find(is_it).cloned()
-        };
         let seconds = |strategy: &str| {
-            median(turns.iter().filter_map(|turn| Some(find(turn, strategy)?.seconds)))
+            let lines = against.iter().filter_map(|turn| line(turn, strategy, direction));
+            median(lines.map(|line| line.seconds))
         };
-        let prediction = |strategy: &str| {
-            median(turns.iter().filter_map(|turn| {
-                let line = find(turn, strategy)?;
-                Some(line.predicted_seconds? / line.seconds)
-            }))
-        };
-        let ratio =
-            |strategy: &str| {
-                median(turns.iter().filter_map(|turn| {
-                    Some(find(turn, AUTO)?.seconds / find(turn, strategy)?.seconds)
-                }))
-            };
-        let auto = find(turns.last()?, AUTO)?;
-        let mut fixed: Vec<String> = turns[0].iter().map(|line| line.strategy.clone()).collect();
-        fixed.retain(|strategy| strategy != AUTO && strategy != BLOCK);
-        fixed.sort();
-        fixed.dedup();
-        let known: Vec<(f64, &String)> =
-            fixed.iter().filter_map(|strategy| Some((ratio(strategy)?, strategy))).collect();
-        let (ratio, best) = known.into_iter().max_by(|one, other| one.0.total_cmp(&other.0))?;
-        let predictions =
-            fixed.iter().filter_map(|strategy| Some((strategy.clone(), prediction(strategy)?)));
+        let auto = line(against.last()?, AUTO, direction)?;
+        let predictions = fixed(found).into_iter().filter_map(|name| {
+            let prediction = prediction(found, &name, direction)?;
+            Some((name, prediction))
+        });
         Some(Cell {
             transport,
-            file_system: auto.machine.file_system.unwrap_or_default(),
+            file_system: auto.machine.file_system.clone().unwrap_or_default(),
             ranks,
             workload: workload.to_owned(),
             direction,
-            chosen: auto.served_by,
+            chosen: auto.served_by.clone(),
             auto_seconds: seconds(AUTO)?,
             predicted_seconds: auto.predicted_seconds?,
-            best: best.clone(),
+            best: best.to_owned(),
             best_seconds: seconds(best)?,
-            ratio,
-            prediction: prediction(AUTO)?,
+            ratio: ratio(against, best, direction)?,
+            prediction: prediction(against, AUTO, direction)?,
             predictions: predictions.collect(),
         })
     }
@@ -239,7 +279,7 @@ pub(super) fn write(path: &Path, cells: &[Cell]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn line(strategy: &str, seconds: f64, predicted: f64) -> String {
+    fn text(strategy: &str, seconds: f64, predicted: f64) -> String {
         format!(
             "{{\"strategy\":\"{strategy}\",\"direction\":\"write\",\"served_by\":\"list\",\
              \"seconds\":{seconds},\"predicted_seconds\":{predicted},\"verified\":true,\
@@ -251,15 +291,19 @@ mod tests {
     fn auto_is_compared_with_the_best_of_the_same_turn() {
         let turn = |factor: f64| {
             let lines = [("block", 0.1), ("auto", 1.2), ("list", 1.0), ("sieve", 3.0)];
-            let lines = lines.map(|(name, seconds)| line(name, factor * seconds, 0.6));
+            let lines = lines.map(|(name, seconds)| text(name, factor * seconds, 0.6));
             parse(&lines.concat()).unwrap()
         };
-        let turns = [turn(1.0), turn(2.0), turn(1.0)];
-        let cell = Cell::new("threads", 4, "a", "write", &turns).unwrap();
+        let found = [turn(1.0), turn(2.0), turn(1.0)];
+        assert_eq!(near(&found[0], 1.5), ["auto", "list"]);
+        let bests = DIRECTIONS.map(|direction| best(direction, &found));
+        assert_eq!(bests, [Some("list".to_owned()), None]);
+        assert_eq!(with_auto(&bests), ["auto", "list"]);
+        let turns = Turns { found: &found, against: &found[..2] };
+        let cell = Cell::new("threads", 4, "a", "write", "list", turns).unwrap();
         assert_eq!((cell.best.as_str(), cell.chosen.as_str()), ("list", "list"));
         assert!((cell.ratio - 1.2).abs() < 1e-9 && (cell.prediction - 0.5).abs() < 1e-9);
-        assert!(Cell::new("threads", 4, "a", "read", &turns).is_none());
-        assert_eq!(near(&turns[0], 1.5), ["auto", "list"]);
+        assert!(Cell::new("threads", 4, "a", "read", "list", turns).is_none());
         let text = summary(&[cell]);
         assert!(text.contains("in 0 of them (0 %), within 25 % in 1"), "{text}");
         assert!(text.contains("mean 50 %, worst 50 %"), "{text}");
@@ -267,7 +311,7 @@ mod tests {
 
     #[test]
     fn wrong_bytes_are_an_error() {
-        let wrong = line("list", 1.0, 1.0).replace("true", "false");
+        let wrong = text("list", 1.0, 1.0).replace("true", "false");
         assert_eq!(parse(&wrong).unwrap_err(), "list: wrong bytes");
         assert!(parse("{}").is_err());
     }

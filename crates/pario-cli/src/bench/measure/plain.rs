@@ -57,15 +57,14 @@ impl Bed<'_> {
         };
         team.agree(own)?;
         let calls = self.plain_calls(part, work, direction);
-        team.barrier()?;
-        let step_begin = now();
+        let step_begin = team.start_together()?;
         let storage = match storage {
             Some(storage) => Ok(storage),
             None => open(&*driver, &path, direction, true),
         };
         // A rank that cannot open its file takes part in what all do together.
         let mut disk = Disk::new(storage);
-        let begin = now();
+        let begin = if is_new { now() } else { step_begin };
         let lost = self.plain_work(part, work, (direction, &calls), &mut disk);
         let end = now();
         let statistics = disk.close();

@@ -41,6 +41,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), Wrong> {
     let (synchronisation, planning) = (&profile.synchronisation, &profile.planning);
     time("synchronisation.barrier_step_us", synchronisation.barrier_step_us)?;
     time("synchronisation.oversubscribed_rank_us", synchronisation.oversubscribed_rank_us)?;
+    time("synchronisation.wake_us", synchronisation.wake_us)?;
     time("planning.rank_us", planning.rank_us)?;
     time("planning.piece_us", planning.piece_us)
 }

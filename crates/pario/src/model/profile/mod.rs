@@ -171,6 +171,9 @@ pub struct Synchronisation {
     pub barrier_step_us: f64,
     /// A barrier of oversubscribed ranks, for each rank of a core.
     pub oversubscribed_rank_us: f64,
+    /// Until a rank runs again that has waited so long that it sleeps.
+    #[serde(default)]
+    pub wake_us: f64,
 }
 
 /// Costs of planning.

@@ -167,7 +167,8 @@ fn patterns_have_their_own_times() {
 fn barriers_grow_with_steps_and_then_with_ranks() {
     let mut profile = ssd();
     profile.machine.cores = 4;
-    profile.synchronisation = Synchronisation { barrier_step_us: 1.0, oversubscribed_rank_us: 5.0 };
+    profile.synchronisation =
+        Synchronisation { barrier_step_us: 1.0, oversubscribed_rank_us: 5.0, wake_us: 9.0 };
     let times = [1, 2, 3, 4, 8, 16].map(|ranks| profile.barrier_us(ranks));
     assert_eq!(times, [0.0, 1.0, 2.0, 2.0, 10.0, 20.0]);
     profile.planning = Planning { rank_us: 2.0, piece_us: 0.5 };
