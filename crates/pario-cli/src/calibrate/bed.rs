@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario::comm::{Lane, Tag, block_on, receive};
+use pario::comm::{Lane, Tag, block_on, is_oversubscribed, receive};
 use pario::model::Direction;
 use pario::model::profile::Pattern;
 use pario::{Communicator, Datatype, Position, View};
@@ -338,9 +338,14 @@ impl<'a> Bed<'a> {
         median(&mut seconds)
     }
 
-    /// Messages to and fro between the first rank and another one, each filled and emptied.
+    /// Messages to and fro between the first rank and another one, each filled and emptied. Short
+    /// ones on a node go several at a time, as those of all ranks to an aggregator: a rank that
+    /// sleeps is woken by the first of them.
     fn ping_pong(&mut self, other: u32, bytes: u64) -> Result<Option<f64>, Failure> {
+        const AT_A_TIME: u64 = 16;
         let rounds = (MIB / bytes).clamp(4, 100);
+        let on_node = self.situation.same_node == Some(other);
+        let messages = if on_node && bytes < KIB { AT_A_TIME } else { 1 };
         let (own, call) = (self.team.rank(), self.next_call);
         self.next_call += 1;
         self.team.barrier()?;
@@ -351,11 +356,15 @@ impl<'a> Bed<'a> {
             _ if own == other => 0,
             _ => return Ok(None),
         };
-        let send = |buffer: &mut [u8]| comm.send(peer, tag, buffer.to_vec());
+        let send = |buffer: &mut [u8]| {
+            (0..messages).try_for_each(|_| comm.send(peer, tag, buffer.to_vec()))
+        };
         let receive = |buffer: &mut [u8]| {
-            let message = block_on(comm, receive(comm, peer, tag))?;
-            buffer.copy_from_slice(&message);
-            Ok(())
+            (0..messages).try_for_each(|_| {
+                let message = block_on(comm, receive(comm, peer, tag))?;
+                buffer.copy_from_slice(&message);
+                Ok(())
+            })
         };
         let mut seconds = Vec::new();
         for _ in 0..rounds {
@@ -365,7 +374,7 @@ impl<'a> Bed<'a> {
                 _ => receive(buffer).and_then(|()| send(buffer)),
             };
             exchanged.map_err(|error: pario::Error| Failure::Lost(error.to_string()))?;
-            seconds.push(begin.elapsed().as_secs_f64() / 2.0);
+            seconds.push(begin.elapsed().as_secs_f64() / 2.0 / count(messages));
         }
         Ok((own == 0).then(|| undisturbed(&mut seconds)))
     }
@@ -449,6 +458,13 @@ fn count(number: u64) -> f64 {
 /// The time of a barrier, by a few of them.
 fn barrier_seconds(team: &Team<'_>) -> Result<f64, Failure> {
     const BARRIERS: usize = 20;
+    let comm = team.comm();
+    let on_node = (0..team.size()).filter(|&rank| comm.node(rank) == comm.node(0)).count();
+    let cores = comm.cores(comm.node(0));
+    if is_oversubscribed(on_node, cores) {
+        let per_core = count(on_node.try_into().unwrap_or(0)) / f64::from(cores.max(1));
+        return barrier_of_busy_seconds(team, per_core);
+    }
     team.barrier()?;
     let mut seconds = [0.0; BARRIERS];
     for one in &mut seconds {
@@ -457,6 +473,26 @@ fn barrier_seconds(team: &Team<'_>) -> Result<f64, Failure> {
         *one = begin.elapsed().as_secs_f64();
     }
     Ok(undisturbed(&mut seconds))
+}
+
+/// The time of a barrier of ranks that share cores and use memory in between: what they take longer
+/// than their work alone. A rank that has to wait for a core finds other bytes in its caches, and
+/// one core has nothing to do while the last rank runs on another.
+fn barrier_of_busy_seconds(team: &Team<'_>, per_core: f64) -> Result<f64, Failure> {
+    const BARRIERS: usize = 60;
+    const WORK_BYTES: usize = 256 << 10;
+    let (from, mut to) = (vec![1u8; WORK_BYTES], vec![2u8; WORK_BYTES]);
+    let (mut work, mut all) = ([0.0; BARRIERS], [0.0; BARRIERS]);
+    team.barrier()?;
+    for (work, all) in work.iter_mut().zip(&mut all) {
+        let begin = Instant::now();
+        to.copy_from_slice(std::hint::black_box(&from));
+        std::hint::black_box(&to);
+        *work = begin.elapsed().as_secs_f64();
+        team.barrier()?;
+        *all = begin.elapsed().as_secs_f64();
+    }
+    Ok((median(&mut all) - per_core * median(&mut work)).max(0.0))
 }
 
 /// From the moment when the last rank comes to a barrier until this one leaves it, if it sleeps

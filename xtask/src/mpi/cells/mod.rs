@@ -46,8 +46,10 @@ const OVERSUBSCRIBING_RANKS: u32 = 4;
 /// A fixed strategy that takes longer than this, relative to the best, is measured once.
 const FAR_BEHIND: f64 = 1.6;
 
-/// Runs of `auto` against the best, for each run that finds it.
+/// Runs of `auto` against the best, for each run that finds it, and how often they repeat what that
+/// one repeats.
 const AGAINST: usize = 2;
+const REPEATED: usize = 3;
 
 /// What is measured, and how often.
 #[derive(Args, Clone)]
@@ -67,7 +69,7 @@ pub(crate) struct CellsArguments {
     /// Runs that find the best strategy of a cell; twice as many compare `auto` with it.
     #[arg(long, value_name = "N", default_value_t = 3)]
     turns: usize,
-    /// Repetitions in each run; their median counts.
+    /// Repetitions in each run that finds the best, three times as many then; their median counts.
     #[arg(long, value_name = "N", default_value_t = 3)]
     repeat: usize,
     /// Measures the first call on a file, and not a call whose plan is known.
@@ -199,18 +201,19 @@ impl Bench<'_> {
         let all = job::STRATEGIES.map(str::to_owned);
         let first = self.lines(transport, ranks, job, (&all, 1), directory)?;
         // What runs first after Block I/O finds other caches: another strategy in each turn.
-        let measure = |strategies: &[String], turns: usize| {
+        let measure = |strategies: &[String], turns: usize, repeat: usize| {
             let turns = (0..turns).map(|turn| {
                 let (first, others) = strategies.split_at(turn % strategies.len());
                 let strategies = [others, first].concat();
-                let strategies = (&strategies[..], self.arguments.repeat);
+                let strategies = (&strategies[..], repeat);
                 self.lines(transport, ranks, job, strategies, directory)
             });
             turns.collect::<Result<Vec<Vec<Line>>, String>>()
         };
-        let found = measure(&outcome::near(&first, FAR_BEHIND), self.arguments.turns)?;
+        let CellsArguments { turns, repeat, .. } = *self.arguments;
+        let found = measure(&outcome::near(&first, FAR_BEHIND), turns, repeat)?;
         let bests = DIRECTIONS.map(|direction| outcome::best(direction, &found));
-        let against = measure(&outcome::with_auto(&bests), AGAINST * self.arguments.turns)?;
+        let against = measure(&outcome::with_auto(&bests), AGAINST * turns, REPEATED * repeat)?;
         let cell = |(direction, best): (&'static str, &Option<String>)| {
             let turns = Turns { found: &found, against: &against };
             Cell::new(name(transport), ranks, &job.name, direction, best.as_deref()?, turns)
