@@ -484,7 +484,7 @@ mod tests {
                 let loss =
                     best(&answer, Strategy::TwoPhase).total_us() / answer.chosen().total_us();
                 let is_memory = network == memory;
-                assert!(if is_memory { loss < 1.3 } else { loss > 4.0 }, "{device}: {loss}");
+                assert!(if is_memory { loss < 1.3 } else { loss > 1.5 }, "{device}: {loss}");
             }
         }
     }
@@ -502,7 +502,7 @@ mod tests {
                 let is_it = |way: &&Way| way.strategy == strategy && way.phases == phases;
                 let way = answer.ways.iter().rfind(is_it).unwrap();
                 assert_eq!(way.rounds, 1);
-                let sent = ["messages", "bytes between nodes"];
+                let sent = ["messages", "messages between nodes", "bytes between nodes"];
                 let shares = way.times.iter().filter(|share| sent.contains(&share.name));
                 shares.map(|share| share.us).sum::<f64>()
             };
@@ -512,10 +512,13 @@ mod tests {
         }
     }
 
-    /// The phases that `auto` takes; none for a direct exchange, or for none at all.
-    fn phases(device: &str, network: Link, block: u64, blocks: u64) -> u32 {
-        let answer = asked(cyclic(16, block, blocks), 16, device, network);
-        answer.chosen().phases.unwrap_or(0)
+    /// The phases that `auto` takes on 16 nodes; none for a direct exchange, or for none at all.
+    fn phases(profile: Profile, network: Link, block: u64, blocks: u64) -> u32 {
+        let requests = cyclic(16, block, blocks);
+        let profile = profile.with_network(network);
+        let mut question = Question::new(model::Direction::Write, requests, profile);
+        (question.nodes, question.cores) = (16, 1);
+        explain(&question).unwrap().chosen().phases.unwrap_or(0)
     }
 
     /// More phases send bytes more often, fewer send more messages or store shorter pieces: with a
@@ -524,19 +527,43 @@ mod tests {
     fn a_slower_link_has_fewer_phases() {
         let slower = |link: Link| Link { bytes_per_s: link.bytes_per_s / 10.0, ..link };
         let all = 4;
+        let nfs = || Profile::built_in("nfs").unwrap();
         for (network, block, blocks) in [
             (Link::MYRINET_2000, 64, 64),
             (Link::FAST_ETHERNET, 64, 64),
-            (Link::PAPER_001, 512, 512),
+            (Link::PAPER_001, 64, 4096),
         ] {
             let text = format!("{network:?}");
-            assert_eq!(phases("hdd", network, block, blocks), all, "{text}");
-            assert!(phases("hdd", slower(network), block, blocks) < all, "{text}");
+            assert_eq!(phases(nfs(), network, block, blocks), all, "{text}");
+            assert!(phases(nfs(), slower(network), block, blocks) < all, "{text}");
         }
         // Where scattered accesses cost little, some phases remain.
-        assert_eq!(phases("nvm", Link::MYRINET_2000, 4, 256), all);
-        let some = phases("nvm", slower(Link::MYRINET_2000), 4, 256);
+        let nvm = || Profile::default().with_device("nvm", Device::NVM);
+        assert_eq!(phases(nvm(), Link::MYRINET_2000, 16, 256), all);
+        let some = phases(nvm(), slower(Link::MYRINET_2000), 16, 256);
         assert!((1..all).contains(&some), "{some}");
+    }
+
+    /// The windows of all aggregators on one disk would make its arm move.
+    #[test]
+    fn one_disk_has_one_aggregator() {
+        let on = |device| {
+            let answer = asked(cyclic(16, 64, 1024), 4, device, Link::GIGABIT_ETHERNET);
+            best(&answer, Strategy::TwoPhase).aggregators
+        };
+        assert_eq!((on("hdd"), on("sata-ssd")), (1, 16));
+    }
+
+    /// Messages that wait long are fewer with longer windows; otherwise shorter windows are stored
+    /// while the next ones come.
+    #[test]
+    fn windows_are_longer_where_messages_wait() {
+        let rounds = |network| {
+            let answer = asked(cyclic(16, 64 << 10, 64), 4, "nvm", network);
+            best(&answer, Strategy::TwoPhase).rounds
+        };
+        let (waiting, quick) = (rounds(Link::PAPER_001), rounds(Link::ETHERNET_100G));
+        assert!(waiting < quick, "{waiting} {quick}");
     }
 
     #[test]

@@ -163,7 +163,8 @@ impl Measured<'_> {
         let to = to.ok_or(missing)?;
         let [short, long] = MESSAGE_BYTES.map(|bytes| self.estimate(Probe::Message { to, bytes }));
         let (short, long) = (short?, long?);
-        let bytes_per_s = MIB / (long.seconds - short.seconds);
+        let bytes = u32::try_from(MESSAGE_BYTES[1] - MESSAGE_BYTES[0]).map_or(0.0, f64::from);
+        let bytes_per_s = bytes / (long.seconds - short.seconds);
         possible(bytes_per_s)?;
         let bytes_per_s = rounded(bytes_per_s);
         let value = Link { latency_us: rounded(short.seconds * 1e6), bytes_per_s };
@@ -532,7 +533,7 @@ mod tests {
         let is_gather = |probe: &Probe| {
             matches!(probe, Probe::Copy { scatter: false, random: false, bytes: 4..=4096 })
         };
-        let message = Probe::Message { to: 1, bytes: 1 << 20 };
+        let message = Probe::Message { to: 1, bytes: MESSAGE_BYTES[1] };
         let Calibrated { profile, findings } = calibrated(|probe, samples| {
             if is_gather(probe) {
                 *samples = (1..=7).map(|index| f64::from(index) * 1e-6).collect();

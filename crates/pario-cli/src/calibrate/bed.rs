@@ -338,14 +338,14 @@ impl<'a> Bed<'a> {
         median(&mut seconds)
     }
 
-    /// Messages to and fro between the first rank and another one, each filled and emptied. Short
-    /// ones on a node go several at a time, as those of all ranks to an aggregator: a rank that
-    /// sleeps is woken by the first of them.
+    /// Messages to and fro between the first rank and another one. Who gets them reads them; what
+    /// it costs to fill them is another part of the model. On a node several go at a time, as those
+    /// of all ranks to an aggregator: a rank that sleeps is woken by the first of them.
     fn ping_pong(&mut self, other: u32, bytes: u64) -> Result<Option<f64>, Failure> {
-        const AT_A_TIME: u64 = 16;
+        const AT_A_TIME: usize = 16;
         let rounds = (MIB / bytes).clamp(4, 100);
         let on_node = self.situation.same_node == Some(other);
-        let messages = if on_node && bytes < KIB { AT_A_TIME } else { 1 };
+        let at_a_time = if on_node { AT_A_TIME } else { 1 };
         let (own, call) = (self.team.rank(), self.next_call);
         self.next_call += 1;
         self.team.barrier()?;
@@ -356,13 +356,15 @@ impl<'a> Bed<'a> {
             _ if own == other => 0,
             _ => return Ok(None),
         };
-        let send = |buffer: &mut [u8]| {
-            (0..messages).try_for_each(|_| comm.send(peer, tag, buffer.to_vec()))
+        let mut messages = vec![buffer.to_vec(); at_a_time];
+        let send = |messages: &mut Vec<Vec<u8>>| {
+            messages.drain(..).try_for_each(|message| comm.send(peer, tag, message))
         };
-        let receive = |buffer: &mut [u8]| {
-            (0..messages).try_for_each(|_| {
+        let mut receive = |messages: &mut Vec<Vec<u8>>| {
+            (0..at_a_time).try_for_each(|_| {
                 let message = block_on(comm, receive(comm, peer, tag))?;
                 buffer.copy_from_slice(&message);
+                messages.push(message);
                 Ok(())
             })
         };
@@ -370,11 +372,15 @@ impl<'a> Bed<'a> {
         for _ in 0..rounds {
             let begin = Instant::now();
             let exchanged = match own {
-                0 => send(buffer).and_then(|()| receive(buffer)),
-                _ => receive(buffer).and_then(|()| send(buffer)),
+                0 => send(&mut messages).and_then(|()| receive(&mut messages)),
+                _ => {
+                    messages.clear();
+                    receive(&mut messages).and_then(|()| send(&mut messages))
+                }
             };
             exchanged.map_err(|error: pario::Error| Failure::Lost(error.to_string()))?;
-            seconds.push(begin.elapsed().as_secs_f64() / 2.0 / count(messages));
+            let moved = count(u64::try_from(2 * at_a_time).unwrap_or(1));
+            seconds.push(begin.elapsed().as_secs_f64() / moved);
         }
         Ok((own == 0).then(|| undisturbed(&mut seconds)))
     }

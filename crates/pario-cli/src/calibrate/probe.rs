@@ -13,8 +13,8 @@ pub(super) const PIECE_BYTES: [u64; 7] = [4, 16, 64, 512, 4096, 65536, 1 << 20];
 /// Working sets: from what the caches of processors hold to more than that.
 pub(super) const WORKING_SETS: [u64; 6] = [1 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20];
 
-/// Lengths of messages, for latency and bandwidth.
-pub(super) const MESSAGE_BYTES: [u64; 2] = [8, 1 << 20];
+/// Lengths of messages, for latency and bandwidth. Plans make messages of about the latter.
+pub(super) const MESSAGE_BYTES: [u64; 2] = [8, 32 << 10];
 
 /// Pieces of an irregular list, for the cost of planning.
 pub(super) const PLANNED_PIECES: u64 = 4096;

@@ -176,24 +176,43 @@ impl Window {
         }
     }
 
-    /// Stores the pieces without the holes between them, each run of bytes by one access, in
-    /// ascending order: for holes that cannot be read or locked, or that are others'.
+    /// Stores the pieces without the holes between them, in ascending order, many runs of bytes by
+    /// one call: for holes that cannot be read or locked, or that are others'.
     fn write_pieces(
         &mut self,
         job: &Job<'_>,
         parcels: &[Parcel<'_>],
         statistics: &mut CallStatistics,
     ) -> Result<()> {
-        for run in coverage::runs(&self.file, parcels) {
-            let before = run.start - self.file.start;
-            let written = job.write(&[(run.start, self.bytes(&run))], statistics);
-            written.map_err(|error| {
-                let moved = before + error.moved();
+        const RUNS_OF_A_CALL: usize = 1024;
+        let runs = coverage::runs(&self.file, parcels);
+        let FileWindow { offset, bytes } = self.contents();
+        let bytes_of =
+            |run: &Range<u64>| &bytes[narrow(run.start - offset)..narrow(run.end - offset)];
+        for runs in runs.chunks(RUNS_OF_A_CALL) {
+            let list: Vec<(u64, &[u8])> =
+                runs.iter().map(|run| (run.start, bytes_of(run))).collect();
+            job.write(&list, statistics).map_err(|error| {
+                let moved = offset_after(runs, error.moved()) - offset;
                 error.after_moving(moved)
             })?;
         }
         Ok(())
     }
+}
+
+/// The offset after this number of bytes of some runs.
+fn offset_after(runs: &[Range<u64>], mut bytes: u64) -> u64 {
+    let mut end = 0;
+    for run in runs {
+        let len = run.end - run.start;
+        end = run.start + len.min(bytes);
+        if bytes < len {
+            return end;
+        }
+        bytes -= len;
+    }
+    end
 }
 
 /// The file range from the first to the last byte of some parcels, none of which is empty.

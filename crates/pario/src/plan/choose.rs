@@ -9,9 +9,9 @@
 //! Some ways are never allowed: atomic mode serialises whole requests, and a view that names bytes
 //! twice or out of order cannot be sieved or shuffled.
 
-use super::constants::ROUNDS_MAX;
+use super::constants::{LONGER_WINDOWS_BYTES, ROUNDS_MAX};
 use super::cost::{Correction, Cost, Part, cost};
-use super::{Direction, Planning, Steps, Summary, independent, phased, two_phase};
+use super::{Direction, Planning, Steps, Summary, independent, phased, rank_of, two_phase};
 use crate::access::InMemory;
 use crate::hints::{Hints, Strategy, Switch};
 
@@ -73,7 +73,8 @@ pub(crate) fn all_candidates(planning: &Planning<'_>) -> Vec<Candidate> {
     candidates(planning, &strategies)
 }
 
-/// The plans of some strategies, with all numbers of aggregators and phases that hints leave open.
+/// The plans of some strategies, with all numbers of aggregators and phases, and all windows, that
+/// hints leave open.
 fn candidates(planning: &Planning<'_>, strategies: &[Strategy]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for &strategy in strategies {
@@ -104,13 +105,8 @@ fn variants(planning: &Planning<'_>, strategy: Strategy) -> Vec<Hints> {
     let hints = planning.hints;
     let several_nodes = planning.file.cores.len() > 1;
     let open = hints.aggregators.is_none() && hints.aggregators_per_node.is_none();
-    match strategy {
-        Strategy::TwoPhase if open && several_nodes => {
-            let cores = planning.file.cores.iter().copied().max().unwrap_or(1);
-            let numbers = (0..u32::BITS).map(|power| 1 << power).take_while(|&one| one < cores);
-            let fewer = |number| Hints { aggregators_per_node: Some(number), ..hints.clone() };
-            numbers.map(fewer).chain([hints.clone()]).collect()
-        }
+    let numbers = match strategy {
+        Strategy::TwoPhase if open && several_nodes => numbers_of_aggregators(planning),
         Strategy::MultiPhase if hints.phases.is_none() && hints.strategy == Strategy::Auto => {
             let all = phased::phases_of(planning);
             let some = |phases| Hints { phases: Some(phases), ..hints.clone() };
@@ -119,7 +115,36 @@ fn variants(planning: &Planning<'_>, strategy: Strategy) -> Vec<Hints> {
         // The one aggregator serves all windows, also shared ones.
         Strategy::Gather => vec![Hints { aggregators: Some(1), ..hints.clone() }],
         _ => vec![hints.clone()],
+    };
+    let sends = matches!(strategy, Strategy::TwoPhase | Strategy::Gather | Strategy::MultiPhase);
+    match sends && several_nodes && !hints.exact_windows {
+        true => numbers.iter().flat_map(windows).collect(),
+        false => numbers,
     }
+}
+
+/// One aggregator, two, four and so on, fewer than there are nodes; then as many on each node,
+/// fewer than it has cores; then one for each core.
+fn numbers_of_aggregators(planning: &Planning<'_>) -> Vec<Hints> {
+    let (file, hints) = (planning.file, planning.hints);
+    let below = |limit| (0..u32::BITS).map(|power| 1 << power).take_while(move |&one| one < limit);
+    let cores = file.cores.iter().copied().max().unwrap_or(1);
+    let in_all = |number| Hints { aggregators: Some(number), ..hints.clone() };
+    let of_each = |number| Hints { aggregators_per_node: Some(number), ..hints.clone() };
+    let fewer = below(rank_of(file.cores.len())).map(in_all);
+    fewer.chain(below(cores).map(of_each)).chain([hints.clone()]).collect()
+}
+
+/// Windows as they usually are, and longer ones, up to a collective buffer.
+fn windows(hints: &Hints) -> impl Iterator<Item = Hints> + use<'_> {
+    let bytes =
+        LONGER_WINDOWS_BYTES.into_iter().filter(|&one| one <= hints.collective_buffer_bytes);
+    let exact = |collective_buffer_bytes| Hints {
+        collective_buffer_bytes,
+        exact_windows: true,
+        ..hints.clone()
+    };
+    std::iter::once(hints.clone()).chain(bytes.map(exact))
 }
 
 fn steps(planning: &Planning<'_>, strategy: Strategy) -> Steps {

@@ -35,3 +35,6 @@ pub(crate) const CACHED_WINDOW_BYTES: u64 = 1 << 20;
 pub(crate) const MESSAGE_BYTES: u64 = 32 << 10;
 /// A window where every rank has one and bytes are copied in each phase: all of them stay in cache.
 pub(crate) const RELAYED_WINDOW_BYTES: u64 = 512 << 10;
+/// Longer windows of aggregators on several nodes, from which the cost model chooses: fewer
+/// messages and storage calls, but less of the exchange goes on while storage works.
+pub(crate) const LONGER_WINDOWS_BYTES: [u64; 3] = [1 << 20, 4 << 20, 16 << 20];

@@ -203,10 +203,13 @@ struct Calls {
     count: f64,
     bytes: u64,
     pattern: Pattern,
-    /// Ranks of that node that make them.
+    /// Nodes that make as many, and ranks of each of them.
+    nodes: u32,
     servers: u32,
     /// Whether many are handed over together.
     batched: bool,
+    /// Whether each of them continues the last one.
+    continued: bool,
 }
 
 impl<'a> Scene<'a> {
@@ -295,16 +298,31 @@ impl<'a> Scene<'a> {
             false => self.running(calls.servers),
         };
         cost.ranks_in_storage = at_once;
-        let ranks = at_once.saturating_mul(self.nodes);
+        let ranks = at_once.saturating_mul(calls.nodes);
         let Calls { bytes, pattern, .. } = calls;
         let access = Access { bytes, pattern, ranks, working_set: self.working_set() };
         let each_us = self.profile.access_us(calls.direction.into(), access);
         let call_us = each_us.min(accesses.call_us);
+        let bytes_us = each_us - call_us;
         let at_most = if calls.batched { calls_at_once(accesses.call_us) } else { 1 };
-        let overlap = f64::from(at_most).min(calls.count);
+        let overlap = f64::from(at_most).min(calls.count).max(1.0);
+        // While calls wait, the bytes of others are moved.
+        let alone = Access { ranks: 1, ..access };
+        let alone_us = self.profile.access_us(calls.direction.into(), alone) - call_us;
+        let beside_us = match waits {
+            true => bytes_us - alone_us / overlap,
+            false => 0.0,
+        };
         let turns = calls.count / f64::from(at_once);
-        cost.add(Part::Storage, names[0], turns * call_us / overlap.max(1.0));
-        cost.add(Part::Storage, names[1], turns * (each_us - call_us));
+        cost.add(Part::Storage, names[0], turns * (call_us / overlap - beside_us.max(0.0)));
+        cost.add(Part::Storage, names[1], turns * bytes_us);
+        let positions = match pattern {
+            Pattern::Scattered | Pattern::Aligned | Pattern::Direct => 0.0,
+            _ if calls.continued => 1.0,
+            _ => turns * f64::from(ranks),
+        };
+        let positioning_us = positions * accesses.positioning_us;
+        cost.add(Part::Storage, "the device positions", positioning_us);
     }
 
     /// Copies of the pieces of the busiest node between users' memory and something contiguous.
@@ -373,9 +391,10 @@ impl<'a> Scene<'a> {
             false => Pattern::Contiguous,
         };
         let bytes = self.total.piece_bytes;
-        let servers = self.node_ranks;
+        let (nodes, servers, batched) = (self.nodes, self.node_ranks, steps.batched);
+        let continued = self.ranks == 1 && pattern == Pattern::Contiguous;
         let mut calls =
-            Calls { direction, count: pieces, bytes, pattern, servers, batched: steps.batched };
+            Calls { direction, count: pieces, bytes, pattern, nodes, servers, batched, continued };
         if sieves {
             let range = reach / wide(self.planning.requests.len()).max(1);
             calls.bytes = steps.buffer_bytes.min(range).max(1);
@@ -389,7 +408,10 @@ impl<'a> Scene<'a> {
         if sieves && direction == Direction::Write {
             // One after the other, where they lock what they read and write back.
             let locked = steps.lock != LockRule::Nothing;
-            calls.servers = if locked { 1 } else { servers };
+            if locked {
+                calls.count *= f64::from(self.nodes);
+                (calls.nodes, calls.servers) = (1, 1);
+            }
             let read = Calls { direction: Direction::Read, ..calls };
             self.storage(read, cost, ["calls that read first", "bytes that are read first"]);
         }
@@ -420,16 +442,17 @@ impl<'a> Scene<'a> {
         let bytes = bytes.clamp(1, self.touched().max(1));
         let nodes = self.nodes.min(rank_of(shuffled.domains().len())).max(1);
         let count = (real(self.touched()) / real(bytes)).max(1.0) / f64::from(nodes);
-        let batched = false;
-        let calls =
-            Calls { direction, count, bytes, pattern: Pattern::Sequential, servers, batched };
+        let (pattern, batched) = (Pattern::Sequential, false);
+        let continued = nodes * servers == 1;
+        let calls = Calls { direction, count, bytes, pattern, nodes, servers, batched, continued };
         let has_holes = self.total.len < self.touched();
         if direction == Direction::Write && has_holes {
             match shuffled.holes() {
                 Holes::Skipped => {
                     let count = self.pieces() / f64::from(nodes);
                     let bytes = self.total.piece_bytes;
-                    let pieces = Calls { count, bytes, pattern: Pattern::Scattered, ..calls };
+                    let pattern = Pattern::Scattered;
+                    let pieces = Calls { count, bytes, pattern, batched: true, ..calls };
                     return self.storage(pieces, cost, ["storage calls", "bytes"]);
                 }
                 Holes::Rewritten | Holes::Locked => {
@@ -480,16 +503,23 @@ impl<'a> Scene<'a> {
         let away = 1.0 - 1.0 / f64::from(self.nodes);
         let (node, network) = (self.profile.messages.node, self.profile.messages.network);
         let messages = self.senders(shuffled.window_bytes()) * real(shuffled.rounds());
-        let latency_us = away * network.latency_us + (1.0 - away) * node.latency_us;
-        cost.add(Part::Exchange, "messages", messages * latency_us);
+        cost.add(Part::Exchange, "messages", messages * (1.0 - away) * node.latency_us);
         // The links of the nodes that have aggregators carry the bytes of all others.
         let carried = real(self.total.len) * away / f64::from(serving_nodes);
-        cost.add(Part::Exchange, "bytes between nodes", carried / network.bytes_per_s * 1e6);
+        let away_us = [messages * away * network.latency_us, carried / network.bytes_per_s * 1e6];
         let local = real(self.total.len) * (1.0 - away) / f64::from(serving_nodes);
         let running = f64::from(self.running(self.node_ranks));
         cost.add(Part::Exchange, "bytes on a node", local / node.bytes_per_s * 1e6 / running);
         self.packed(aggregators, on_node, cost);
         self.windows(shuffled, shuffled.window_bytes(), on_node, cost);
+        // Messages of the next windows are under way while one is fetched or stored.
+        let [latency_us, bytes_us] = away_us;
+        let storage_us = cost.of(Part::Storage);
+        let beside_us = storage_us * (1.0 - 1.0 / real(shuffled.rounds().max(1)));
+        let all_us = (latency_us + bytes_us).max(f64::MIN_POSITIVE);
+        let seen = (1.0 - beside_us / all_us).max(1.0 / real(shuffled.rounds().max(1)));
+        cost.add(Part::Exchange, "messages between nodes", latency_us * seen);
+        cost.add(Part::Exchange, "bytes between nodes", bytes_us * seen);
         self.rounds(shuffled, cost);
     }
 
@@ -552,8 +582,9 @@ impl<'a> Scene<'a> {
         let bytes = self.total.piece_bytes.saturating_mul(together);
         let count = (self.node_bytes() / real(bytes.max(1))).max(1.0);
         let (direction, servers) = (self.planning.direction, self.node_ranks);
-        let pattern = Pattern::Scattered;
-        let calls = Calls { direction, count, bytes, pattern, servers, batched: true };
+        let (nodes, pattern, batched) = (self.nodes, Pattern::Scattered, true);
+        let continued = false;
+        let calls = Calls { direction, count, bytes, pattern, nodes, servers, batched, continued };
         self.storage(calls, cost, ["storage calls", "bytes"]);
     }
 }

@@ -481,8 +481,9 @@ fn chosen(hints: &Hints, file: &FileFacts) -> Vec<u32> {
     };
     let members: Vec<Vec<u32>> = file.members().map(of_node).collect();
     // Take a rank from each node in turn.
-    let turns = (0..ranks)
-        .flat_map(|turn| members.iter().filter_map(move |ranks| ranks.get(turn).copied()));
+    let most = members.iter().map(Vec::len).max().unwrap_or(0);
+    let turns =
+        (0..most).flat_map(|turn| members.iter().filter_map(move |ranks| ranks.get(turn).copied()));
     let mut chosen: Vec<u32> = turns.take(limit).collect();
     chosen.sort_unstable();
     chosen

@@ -117,7 +117,8 @@ pub(crate) fn run(root: &Path, arguments: &CellsArguments) -> Result<String, Str
     }
     let bench = Bench { setup: &setup, program, config, arguments };
     let directories = match &arguments.directory {
-        Some(directory) => vec![directory.clone()],
+        // Ranks of an MPI may start elsewhere.
+        Some(directory) => vec![std::path::absolute(directory).map_err(|error| error.to_string())?],
         None => vec![PathBuf::from("/dev/shm"), places.mpi.join("scratch")],
     };
     let mut cells = Vec::new();

@@ -10,7 +10,7 @@
 //! | activity | resources |
 //! | --- | --- |
 //! | [`Clock::compute`] | the core of the node that is free first |
-//! | [`Clock::message`] between nodes | latency, then the links of both nodes |
+//! | [`Clock::message`] between nodes | the link of the sender, latency, the link of the receiver |
 //! | [`Clock::message`] within a node | a core of the sender's node |
 //! | [`Clock::access`] | the servers of its stripes: processor, cache, device; links if remote |
 //! | [`Clock::flush`] | the devices of all servers, for what their caches still hold |
@@ -19,9 +19,10 @@
 //! (one entry for each [`CACHE_GRAIN_BYTES`] of their size); none for activities. Time in
 //! proportion to the activities and the servers that each of them meets.
 //!
-//! Limits: an activity does not give way to one that is presented later and could begin earlier;
-//! a byte moves through link, cache and device at the same time, so an access takes as long as the
-//! slowest of them and not the sum; the cache writes back only what it needs the room of.
+//! Limits: an activity does not give way to one that is presented later and could begin earlier,
+//! but for messages, between which a link may have time for another one; a byte moves through link,
+//! cache and device at the same time, so an access takes as long as the slowest of them and not the
+//! sum; the cache writes back only what it needs the room of.
 
 mod cache;
 mod storage;
@@ -165,10 +166,49 @@ pub struct Clock {
 }
 
 /// Both ways of a link.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Duplex {
     out_free_s: f64,
-    in_free_s: f64,
+    inward: Inward,
+}
+
+/// When a link brings bytes to its node: spans in the order of time. Ranks announce messages when
+/// they send them; those of different nodes arrive in between each other.
+#[derive(Clone, Debug, Default)]
+struct Inward {
+    spans: Vec<(f64, f64)>,
+}
+
+impl Inward {
+    /// No more spans are kept: the time between the first ones is over.
+    const SPANS_MAX: usize = 1024;
+
+    /// When the link is free for good.
+    fn free_s(&self) -> f64 {
+        self.spans.last().map_or(0.0, |(_, end_s)| *end_s)
+    }
+
+    /// Takes the first time that is long enough; when it begins.
+    fn take(&mut self, after_s: f64, time_s: f64) -> f64 {
+        let mut begin_s = after_s;
+        let mut place = self.spans.partition_point(|(_, end_s)| *end_s <= after_s);
+        while let Some((next_s, end_s)) = self.spans.get(place) {
+            if begin_s + time_s <= *next_s {
+                break;
+            }
+            begin_s = begin_s.max(*end_s);
+            place += 1;
+        }
+        let end_s = begin_s + time_s;
+        match place.checked_sub(1).and_then(|before| self.spans.get_mut(before)) {
+            Some(before) if before.1 >= begin_s => before.1 = end_s,
+            _ => self.spans.insert(place, (begin_s, end_s)),
+        }
+        if self.spans.len() > Inward::SPANS_MAX {
+            self.spans.drain(..Inward::SPANS_MAX / 2);
+        }
+        begin_s
+    }
 }
 
 /// How long resources of each kind were in use, added up.
@@ -247,14 +287,12 @@ impl Clock {
             return self.compute(from, us, after_s);
         }
         let Link { latency_us, bytes_per_s } = self.machine.network;
-        let free_s = self.links[source].out_free_s.max(self.links[target].in_free_s);
-        let begin_s = (after_s + latency_us / 1e6).max(free_s);
         let transfer_s = real(bytes) / bytes_per_s;
-        let end_s = begin_s + transfer_s;
-        self.links[source].out_free_s = end_s;
-        self.links[target].in_free_s = end_s;
+        let begin_s = after_s.max(self.links[source].out_free_s);
+        self.links[source].out_free_s = begin_s + transfer_s;
+        let arrival_s = self.links[target].inward.take(begin_s + latency_us / 1e6, transfer_s);
         self.busy.links_s += 2.0 * transfer_s;
-        self.done(begin_s - latency_us / 1e6, end_s)
+        self.done(begin_s, arrival_s + transfer_s)
     }
 
     /// A request of storage by a rank; it ends when the last server has answered.
@@ -314,13 +352,20 @@ impl Clock {
             self.machine.storage.link.map_or(f64::INFINITY, |link| link.bytes_per_s);
         let transfer_s = real(share.bytes) / network_bytes_per_s.min(link_bytes_per_s);
         let [server_in_s, server_out_s] = &mut self.servers[share.server].link_free_s;
+        let link = &mut self.links[node];
         let (node_free_s, server_free_s) = match direction {
-            Direction::Write => (&mut self.links[node].out_free_s, server_in_s),
-            Direction::Read => (&mut self.links[node].in_free_s, server_out_s),
+            Direction::Write => (link.out_free_s, server_in_s),
+            Direction::Read => (link.inward.free_s(), server_out_s),
         };
-        let begin_s = at_s.max(*node_free_s).max(*server_free_s);
+        let begin_s = at_s.max(node_free_s).max(*server_free_s);
         let end_s = begin_s + transfer_s;
-        (*node_free_s, *server_free_s) = (end_s, end_s);
+        *server_free_s = end_s;
+        match direction {
+            Direction::Write => link.out_free_s = end_s,
+            Direction::Read => {
+                link.inward.take(begin_s, transfer_s);
+            }
+        }
         self.busy.links_s += transfer_s;
         Span { begin_s, end_s }
     }

@@ -63,6 +63,7 @@ fn accesses(key: &str, accesses: &Accesses) -> Result<(), Wrong> {
         table.as_ref().map_or(Ok(()), |table| curve(&format!("{key}.{name}"), table))?;
     }
     reused(&format!("{key}.reused"), &accesses.reused)?;
+    time(&format!("{key}.positioning_us"), accesses.positioning_us)?;
     if let Some(table) = &accesses.concurrent_contiguous {
         concurrency(&format!("{key}.concurrent_contiguous"), table)?;
     }

@@ -122,6 +122,10 @@ pub struct Accesses {
     /// Scattered accesses without the page cache (`O_DIRECT`), where the file system has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct: Option<Curve>,
+    /// Time in which a device without a cache does nothing else, before an access that does not
+    /// continue the last one. It is part of `scattered` and `direct`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub positioning_us: f64,
     /// All ranks together, each with its own part of one file, in large accesses as `sequential`.
     pub concurrent: Concurrency,
     /// The same as `contiguous`. As `concurrent` if it is not there.
@@ -293,7 +297,7 @@ impl Profile {
 
     /// The same machine with storage on a device by itself, without a cache: every access has its
     /// latency, and one that does not continue the last one has to position. All ranks together
-    /// have the bandwidth of the device.
+    /// have the bandwidth of the device; the accesses of several ranks do not continue each other.
     #[must_use]
     pub fn with_device(mut self, name: &str, device: Device) -> Profile {
         const LENGTHS: [u64; 6] = [4, 512, 4096, 65536, 1 << 20, 16 << 20];
@@ -311,6 +315,7 @@ impl Profile {
                 aligned: None,
                 new_file: None,
                 direct: Some(curve(positioned_us)),
+                positioning_us: device.positioning_us,
                 concurrent: Concurrency { ranks: vec![1], bytes_per_s: vec![bytes_per_s] },
                 concurrent_contiguous: None,
                 reused: Reuse::default(),
@@ -453,6 +458,11 @@ impl Profile {
     pub fn planning_us(&self, ranks: u32, pieces: u64) -> f64 {
         f64::from(ranks) * self.planning.rank_us + real(pieces) * self.planning.piece_us
     }
+}
+
+/// What is not written to a file.
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 const HEADER: &str = "\
