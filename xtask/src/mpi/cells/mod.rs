@@ -48,7 +48,7 @@ const FAR_BEHIND: f64 = 1.6;
 
 /// Runs of `auto` against the best, for each run that finds it, and how often they repeat what that
 /// one repeats.
-const AGAINST: usize = 2;
+const AGAINST: usize = 3;
 const REPEATED: usize = 3;
 
 /// What is measured, and how often.
@@ -66,7 +66,7 @@ pub(crate) struct CellsArguments {
     /// Bytes of a file, about, with K or M for KiB or MiB.
     #[arg(long, value_name = "SIZE", default_value = "32M")]
     bytes: String,
-    /// Runs that find the best strategy of a cell; twice as many compare `auto` with it.
+    /// Runs that find the best strategy of a cell; three times as many compare `auto` with it.
     #[arg(long, value_name = "N", default_value_t = 3)]
     turns: usize,
     /// Repetitions in each run that finds the best, three times as many then; their median counts.

@@ -83,11 +83,13 @@ pub(super) fn near(lines: &[Line], factor: f64) -> Vec<String> {
     near
 }
 
-/// The middle of some values.
+/// The middle of some values; of an even number of them, the mean of the two in the middle.
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    let upper = *values.get(values.len() / 2)?;
+    let lower = if values.len() % 2 == 0 { values[values.len() / 2 - 1] } else { upper };
+    Some((lower + upper) / 2.0)
 }
 
 /// The line of a strategy in one turn.
@@ -307,6 +309,14 @@ mod tests {
         let text = summary(&[cell]);
         assert!(text.contains("in 0 of them (0 %), within 25 % in 1"), "{text}");
         assert!(text.contains("mean 50 %, worst 50 %"), "{text}");
+    }
+
+    #[test]
+    fn a_median_is_in_the_middle() {
+        let of = |values: &[f64]| median(values.iter().copied());
+        assert_eq!(of(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(of(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(of(&[]), None);
     }
 
     #[test]
