@@ -115,11 +115,15 @@ pub(super) fn longest(scene: &Scene, chosen: &Row) -> String {
         "storage calls" | "calls that read first" => "make pieces longer, or calls larger",
         "bytes that are read first" => "leave no holes: they are read and written back",
         "bytes" => "only faster storage helps",
-        "messages" => "use fewer aggregators (cb_nodes), or a larger cb_buffer_size",
+        "messages" | "messages between nodes" => {
+            "use fewer aggregators (cb_nodes), or a larger cb_buffer_size"
+        }
         "bytes between nodes" => "only a faster network helps, or aggregators on more nodes",
         "pieces are copied" | "pieces are packed" | "windows are assembled" => {
             "make pieces longer in the file, if you can"
         }
+        "the device positions" => "make calls larger, or leave cb_nodes to pario",
+        "sleeping ranks are woken" => "make calls larger, or fewer",
         "requests are planned" => "keep the file open: a plan is kept for equal calls",
         "locks" => "call collectively, or write without holes: no locks then",
         _ => "run one rank for each core",

@@ -9,8 +9,8 @@
 //! Some ways are never allowed: atomic mode serialises whole requests, and a view that names bytes
 //! twice or out of order cannot be sieved or shuffled.
 
-use super::constants::{LONGER_WINDOWS_BYTES, ROUNDS_MAX};
-use super::cost::{Correction, Cost, Part, cost};
+use super::constants::{LONGER_SIEVE_BYTES, LONGER_WINDOWS_BYTES, ROUNDS_MAX};
+use super::cost::{Correction, Cost, Part, cost, is_slow};
 use super::{Direction, Planning, Steps, Summary, independent, phased, rank_of, two_phase};
 use crate::access::InMemory;
 use crate::hints::{Hints, Strategy, Switch};
@@ -112,6 +112,7 @@ fn variants(planning: &Planning<'_>, strategy: Strategy) -> Vec<Hints> {
             let some = |phases| Hints { phases: Some(phases), ..hints.clone() };
             (1..=all).map(some).collect()
         }
+        Strategy::Sieve => sieve_buffers(planning),
         // The one aggregator serves all windows, also shared ones.
         Strategy::Gather => vec![Hints { aggregators: Some(1), ..hints.clone() }],
         _ => vec![hints.clone()],
@@ -121,6 +122,17 @@ fn variants(planning: &Planning<'_>, strategy: Strategy) -> Vec<Hints> {
         true => numbers.iter().flat_map(windows).collect(),
         false => numbers,
     }
+}
+
+/// The buffer for sieving; a longer one for writes, if nobody has set it and storage is slow.
+fn sieve_buffers(planning: &Planning<'_>) -> Vec<Hints> {
+    let hints = planning.hints;
+    let open = hints.sieve_write_buffer_bytes == Hints::default().sieve_write_buffer_bytes;
+    let slow = is_slow(&planning.file.profile.storage.write);
+    let sieve_write_buffer_bytes = LONGER_SIEVE_BYTES;
+    let longer = Hints { sieve_write_buffer_bytes, ..hints.clone() };
+    let longer = (open && slow && planning.direction == Direction::Write).then_some(longer);
+    [hints.clone()].into_iter().chain(longer).collect()
 }
 
 /// One aggregator, two, four and so on, fewer than there are nodes; then as many on each node,
@@ -367,6 +379,33 @@ mod tests {
         assert_eq!(chosen(&alone(64, 100_000), false, &hints), Strategy::List);
         let never = Hints { sieve_write: Switch::Disable, ..Hints::default() };
         assert_eq!(chosen(&alone(64, 64), false, &never), Strategy::List);
+    }
+
+    /// A short buffer stays in the cache of a core; a long one saves calls that wait.
+    #[test]
+    fn sieving_writes_have_a_longer_buffer_on_slow_storage() {
+        use crate::model::presets::Device;
+        use crate::model::profile::Profile;
+        let requests = [cyclic(1, 64, 1 << 17, 64).remove(0)];
+        let buffer_bytes = |device: Option<Device>, hints: &Hints| {
+            let profile = Profile::built_in("tmpfs").unwrap();
+            let profile = match device {
+                Some(device) => profile.with_device("a", device),
+                None => profile,
+            };
+            let profile = profile.into();
+            let file = FileFacts { unique_open: true, profile, ..FileFacts::of_threads(1) };
+            let planning = Planning::of(Direction::Write, &requests, false, hints, &file);
+            match choose(&planning).best.steps {
+                Steps::Independent(steps) => steps.buffer_bytes,
+                Steps::Shuffled(_) => 0,
+            }
+        };
+        let hints = Hints::default();
+        assert_eq!(buffer_bytes(None, &hints), 512 << 10);
+        assert_eq!(buffer_bytes(Some(Device::HDD), &hints), 4 << 20);
+        let set = Hints { sieve_write_buffer_bytes: 64 << 10, ..hints };
+        assert_eq!(buffer_bytes(Some(Device::HDD), &set), 64 << 10);
     }
 
     /// Each rank of a program may open one file for itself (MPI_COMM_SELF) and write its own bytes.

@@ -38,3 +38,6 @@ pub(crate) const RELAYED_WINDOW_BYTES: u64 = 512 << 10;
 /// Longer windows of aggregators on several nodes, from which the cost model chooses: fewer
 /// messages and storage calls, but less of the exchange goes on while storage works.
 pub(crate) const LONGER_WINDOWS_BYTES: [u64; 3] = [1 << 20, 4 << 20, 16 << 20];
+/// A buffer for sieving writes on storage whose calls wait, as reads have it: fewer calls, but it
+/// leaves the cache of a core.
+pub(crate) const LONGER_SIEVE_BYTES: u64 = 4 << 20;

@@ -14,7 +14,7 @@ use super::choose::total;
 use super::independent::{Independent, LockRule};
 use super::two_phase::{Holes, Placement, Route, SharedWindows, Shuffled};
 use super::{Direction, Phases, Planning, Steps, Summary, rank_of};
-use crate::model::profile::{Access, Curve, Pattern, Profile};
+use crate::model::profile::{Access, Accesses, Curve, Pattern, Profile};
 use crate::number::{real, wide};
 
 /// A storage call that takes longer waits for a device or a server; a shorter one computes.
@@ -25,12 +25,19 @@ const CALLS_AT_ONCE: u32 = 32;
 const PAGE_BYTES: u64 = 4096;
 /// A rank that waits longer than this sleeps.
 const POLLED_US: f64 = 20.0;
+/// The last rank comes later than the first by about this part of their work.
+const UNEVEN: f64 = 1.0 / 3.0;
 /// System calls that a range lock takes.
 const CALLS_OF_A_LOCK: f64 = 2.0;
 
 /// Storage calls of a list that are on their way at once, if each takes this time alone.
 pub(crate) fn calls_at_once(call_us: f64) -> u32 {
     if call_us > WAITING_CALL_US { CALLS_AT_ONCE } else { 1 }
+}
+
+/// Whether calls of storage make ranks wait for a device or a server.
+pub(super) fn is_slow(accesses: &Accesses) -> bool {
+    accesses.call_us > WAITING_CALL_US || accesses.positioning_us > 0.0
 }
 
 /// A part of the time of a call, as the statistics have it.
@@ -263,7 +270,8 @@ impl<'a> Scene<'a> {
     /// Ranks that have done their part sleep until the last one wakes them. On oversubscribed nodes
     /// that is part of a barrier.
     fn end(&self, cost: &mut Cost) {
-        let has_waited = cost.of(Part::Exchange) + cost.of(Part::Storage) > POLLED_US;
+        let work_us = cost.of(Part::Exchange) + cost.of(Part::Storage);
+        let has_waited = UNEVEN * work_us > POLLED_US;
         if has_waited && (2..=self.cores).contains(&self.node_ranks) {
             let us = self.profile.synchronisation.wake_us;
             cost.add(Part::Synchronisation, "sleeping ranks are woken", us);
@@ -406,6 +414,8 @@ impl<'a> Scene<'a> {
             cost.add(Part::Exchange, "pieces are copied", self.user_copies_us());
         }
         if sieves && direction == Direction::Write {
+            // A device goes back to write what it has read.
+            calls.continued = false;
             // One after the other, where they lock what they read and write back.
             let locked = steps.lock != LockRule::Nothing;
             if locked {
@@ -482,8 +492,18 @@ impl<'a> Scene<'a> {
             let us = self.copies_us(self.node_bytes(), all);
             cost.add(Part::Exchange, "windows are assembled", us);
         }
-        let turns = f64::from(shuffled.window_count()) / real(shared.slots.max(1));
+        let windows = f64::from(shuffled.window_count());
+        let turns = windows / real(shared.slots.max(1));
         cost.add(Part::Exchange, "ranks wait for windows", turns * self.barrier_us());
+        // Otherwise the rank that has filled a window stores it, and who has fetched one uses it.
+        if servers < self.running(all) {
+            let synchronisation = &self.profile.synchronisation;
+            let us = match all <= self.cores {
+                true => synchronisation.barrier_step_us,
+                false => synchronisation.oversubscribed_rank_us,
+            };
+            cost.add(Part::Exchange, "windows are handed over", windows * us);
+        }
     }
 
     /// Ranks that have bytes in a window, on average.

@@ -88,7 +88,7 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
-    let lower = if values.len() % 2 == 0 { values[values.len() / 2 - 1] } else { upper };
+    let lower = if values.len().is_multiple_of(2) { values[values.len() / 2 - 1] } else { upper };
     Some((lower + upper) / 2.0)
 }
 
@@ -301,7 +301,7 @@ mod tests {
         let bests = DIRECTIONS.map(|direction| best(direction, &found));
         assert_eq!(bests, [Some("list".to_owned()), None]);
         assert_eq!(with_auto(&bests), ["auto", "list"]);
-        let turns = Turns { found: &found, against: &found[..2] };
+        let turns = Turns { found: &found, against: &found };
         let cell = Cell::new("threads", 4, "a", "write", "list", turns).unwrap();
         assert_eq!((cell.best.as_str(), cell.chosen.as_str()), ("list", "list"));
         assert!((cell.ratio - 1.2).abs() < 1e-9 && (cell.prediction - 0.5).abs() < 1e-9);
