@@ -265,3 +265,17 @@ impl Job<'_> {
         written.map_err(|error| error.at_offset(offset))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A write that fails says how many bytes of its runs it has stored.
+    #[test]
+    fn bytes_of_runs_are_found_in_the_file() {
+        let runs = [10..14, 20..30, 40..41];
+        for (bytes, offset) in [(0, 10), (3, 13), (4, 20), (5, 21), (14, 40), (15, 41)] {
+            assert_eq!(offset_after(&runs, bytes), offset, "{bytes}");
+        }
+    }
+}
