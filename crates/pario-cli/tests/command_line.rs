@@ -357,7 +357,7 @@ fn every_way_to_serve_a_call_is_explained() {
     let output = pario(&format!("{described} --direction write --svg {}", picture.display()));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
-    for word in ["  list ", "  sieve ", "predicted fastest", "% of the time"] {
+    for word in ["  list ", "  sieve ", "predicted fastest", "% of the predicted time"] {
         assert!(shown.contains(word), "{word}: {shown}");
     }
     assert_eq!(shown.matches("\n* ").count(), 2, "one is chosen, and explained: {shown}");

@@ -104,6 +104,18 @@ fn without(hint: &Given, strategy: &str, (predicted_ms, now_ms): (f64, f64)) -> 
     Change { what, hint: Some(name.clone()), value, predicted_ms }
 }
 
+/// The reason for a choice, if a way that `auto` leaves to hints is predicted to be faster.
+pub(super) fn honest(reason: &str, chosen: &Row, rows: &[Row]) -> String {
+    let fastest = rows.iter().find(|row| row.predicted_ms < chosen.predicted_ms);
+    match (reason.strip_prefix("predicted fastest"), fastest) {
+        (Some(rest), Some(row)) => format!(
+            "predicted fastest of what auto takes by itself (not {}, which a hint can ask for){rest}",
+            row.strategy
+        ),
+        _ => reason.to_owned(),
+    }
+}
+
 /// What takes most of the time, and what would change that.
 pub(super) fn longest(scene: &Scene, chosen: &Row) -> String {
     let longest = chosen.terms.iter().max_by(|one, other| one.ms.total_cmp(&other.ms));
@@ -129,7 +141,7 @@ pub(super) fn longest(scene: &Scene, chosen: &Row) -> String {
         _ => "run one rank for each core",
     };
     let part = 100.0 * term.ms / chosen.predicted_ms.max(f64::MIN_POSITIVE);
-    format!("{part:.0} % of the time: {}; {what}", term.name)
+    format!("{part:.0} % of the predicted time: {}; {what}", term.name)
 }
 
 /// Whether two ways come to the same: a list of one run is served directly.

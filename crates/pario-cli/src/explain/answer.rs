@@ -181,7 +181,8 @@ impl Document {
             true => vec![advice::nothing(&chosen, &rows)],
             false => changes.iter().map(|change| format!("change: {}", change.what)).collect(),
         };
-        lines.push(advice::longest(&scene, &chosen));
+        // Where something else is to be done, this would say the contrary.
+        lines.extend(changes.is_empty().then(|| advice::longest(&scene, &chosen)));
         lines.extend(last);
         let moves = match taken == answer.chosen() {
             true => answer.windows.iter().map(Move::new).collect(),
@@ -272,6 +273,7 @@ fn write_text(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     writeln!(out, "{total} in pieces of {piece} on average\n")?;
     write_ways(out, ways)?;
     if let Some(chosen) = document.chosen() {
+        let reason = advice::honest(reason, chosen, ways);
         writeln!(out, "\n* {}: {reason}", chosen.strategy)?;
         for term in &chosen.terms {
             writeln!(out, "    {:>11}  {} ({})", time(term.ms), term.name, term.part)?;

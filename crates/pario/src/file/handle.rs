@@ -9,7 +9,7 @@ use std::io::SeekFrom;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::kept::KeptPlans;
 use super::learned::Learned;
@@ -67,6 +67,8 @@ pub(super) struct State {
     pub(super) learned: Learned,
     pub(super) statistics: FileStatistics,
     pub(super) last_call: CallStatistics,
+    /// When a short call was timed for all of its like.
+    pub(super) last_timed: Option<Instant>,
     pub(super) served: Served,
     /// Every call, if statistics are recorded.
     pub(super) recorder: Recorder,

@@ -158,6 +158,7 @@ pub(super) async fn open(
         plans: KeptPlans::default(),
         learned: Learned::default(),
         last_call: CallStatistics::default(),
+        last_timed: None,
         served: Served::default(),
         recorder: Recorder::default(),
     };

@@ -426,7 +426,9 @@ impl<'a> Scene<'a> {
             self.storage(read, cost, ["calls that read first", "bytes that are read first"]);
         }
         self.storage(calls, cost, ["storage calls", "bytes"]);
-        if steps.lock != LockRule::Nothing {
+        // On one node, who writes without holes passes a gate instead.
+        let has_gate = !sieves && self.planning.file.cores.len() == 1;
+        if steps.lock == LockRule::WholeRequest || steps.lock == LockRule::EachWrite && !has_gate {
             let call_us = CALLS_OF_A_LOCK * self.profile.storage.write.call_us;
             let locks = if steps.lock == LockRule::WholeRequest { 1.0 } else { calls.count };
             cost.add(Part::Storage, "locks", locks * call_us / f64::from(self.running(servers)));
