@@ -36,7 +36,7 @@ fn one_summary_for_all_ranks_is_printed_on_stderr() {
         "pario: told: 5 ranks on 1 node, write create\n",
         "  calls       1 write_all by two-phase: 5.0 KiB of 5.0 KiB (predicted fastest: the",
         "\n              1 write by ",
-        ": 8 bytes of 8 bytes (predicted fastest: moving holes costs less than storage calls)\n",
+        ": 8 bytes of 8 bytes (predicted fastest: moving holes costs more than storage calls)\n",
         "\n  predicted   ",
         " ms storage, each of the slowest rank\n",
         "\n  ignored     cb_node=3 (program): unknown hint; did you mean cb_nodes?\n",

@@ -109,7 +109,7 @@ pub(super) fn honest(reason: &str, chosen: &Row, rows: &[Row]) -> String {
     let fastest = rows.iter().find(|row| row.predicted_ms < chosen.predicted_ms);
     match (reason.strip_prefix("predicted fastest"), fastest) {
         (Some(rest), Some(row)) => format!(
-            "predicted fastest of what auto takes by itself (not {}, which a hint can ask for){rest}",
+            "predicted fastest of what auto takes by itself (not {}, which hints can name){rest}",
             row.strategy
         ),
         _ => reason.to_owned(),
