@@ -484,7 +484,8 @@ mod tests {
                 let loss =
                     best(&answer, Strategy::TwoPhase).total_us() / answer.chosen().total_us();
                 let is_memory = network == memory;
-                assert!(if is_memory { loss < 1.3 } else { loss > 1.5 }, "{device}: {loss}");
+                let least = if device == "nvm" { 4.0 } else { 1.8 };
+                assert!(if is_memory { loss < 1.3 } else { loss > least }, "{device}: {loss}");
             }
         }
     }

@@ -127,7 +127,8 @@ fn the_choice_flips_with_the_device_on_the_network_of_the_paper() {
         let chosen = scene.best();
         assert_eq!(chosen.statistics.strategy, Strategy::List);
         assert!(chosen.statistics.reason.contains("the shuffle costs more than it saves"));
-        assert!(scene.write("two-phase").ms > 2.0 * chosen.ms);
+        let loss = if scene.device == "nvm" { 10.0 } else { 2.0 };
+        assert!(scene.write("two-phase").ms > loss * chosen.ms);
     }
 }
 

@@ -159,3 +159,28 @@ fn the_same_activities_have_the_same_times() {
     };
     assert_eq!(run(), run());
 }
+
+/// What one node announces for later does not keep the link of the receiver busy before that.
+#[test]
+fn a_message_arrives_between_others() {
+    let network = Link { latency_us: 0.0, bytes_per_s: 1e6 };
+    let mut clock = Clock::new(Machine {
+        nodes: 4,
+        ranks_per_node: 1,
+        cores_per_node: 1,
+        node_link: network,
+        network,
+        storage: Storage::local(Device::NVM),
+    });
+    // The first node sends a second to the third node and then one to the last.
+    let ends =
+        |clock: &mut Clock, from, to, after_s| clock.message(from, to, 1_000_000, after_s).end_s;
+    assert_eq!(ends(&mut clock, 0, 2, 0.0), 1.0);
+    assert_eq!(ends(&mut clock, 0, 3, 0.0), 2.0);
+    assert_eq!(ends(&mut clock, 0, 2, 0.0), 3.0);
+    // The link of the last node is free until then, and that of the third in between.
+    assert_eq!(ends(&mut clock, 1, 3, 0.0), 1.0);
+    assert_eq!(ends(&mut clock, 1, 2, 0.0), 2.0);
+    // Then both are busy: the next one waits.
+    assert_eq!(ends(&mut clock, 3, 2, 0.0), 4.0);
+}
