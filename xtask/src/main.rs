@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-// A file of the test kit, and not the crate: that would have pario built before any task.
+// Files of the test kit, and not the crate: that would have pario built before any task.
 mod browser;
 #[path = "../../crates/pario-testkit/src/fair_clock.rs"]
 mod fair_clock;
@@ -16,6 +16,8 @@ mod install;
 mod mpi;
 mod open_command;
 mod source;
+#[path = "../../crates/pario-testkit/src/stacks.rs"]
+mod stacks;
 mod steps;
 mod style;
 

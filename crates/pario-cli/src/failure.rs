@@ -13,6 +13,8 @@ pub(crate) enum Failure {
     Run(String),
     /// A rank cannot reach the others, who may wait for it; exit code 1.
     Lost(String),
+    /// A command of the user cannot be started, with the exit code that shells have for it.
+    Start { text: String, code: u8 },
     /// A failure of all ranks that another one prints, with its exit code.
     Told(u8),
 }
@@ -23,7 +25,7 @@ impl Failure {
         match self {
             Failure::Usage(_) => 2,
             Failure::Run(_) | Failure::Lost(_) => 1,
-            Failure::Told(code) => *code,
+            Failure::Start { code, .. } | Failure::Told(code) => *code,
         }
     }
 
@@ -33,6 +35,9 @@ impl Failure {
             Failure::Usage(text) => Failure::Usage(format!("{part}: {text}")),
             Failure::Run(text) => Failure::Run(format!("{part}: {text}")),
             Failure::Lost(text) => Failure::Lost(format!("{part}: {text}")),
+            Failure::Start { text, code } => {
+                Failure::Start { text: format!("{part}: {text}"), code }
+            }
             Failure::Told(code) => Failure::Told(code),
         }
     }

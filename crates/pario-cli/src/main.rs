@@ -5,18 +5,21 @@
 //!
 //! Exit codes: 0 if all went well, 1 if a run failed or bytes were wrong, 2 for arguments that
 //! make no sense. Under a launcher, only the first rank prints the reason. `pario run` replaces
-//! itself by the program that it starts, so that the exit code is the program's.
+//! itself by the program that it starts, so that the exit code is the program's; as in a shell it
+//! is 127 if there is no such program, and 126 if it cannot be started.
 
+use std::any::TypeId;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod bench;
 mod calibrate;
 mod explain;
 mod failure;
 mod hint;
+mod output;
 mod report;
 mod run;
 mod study;
@@ -69,6 +72,36 @@ fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
+/// The command line. An option takes a negative number as its value, and refuses it by what it says
+/// of its values; otherwise clap would take the number for an option, and propose `-- -3`.
+fn command_line() -> clap::Command {
+    fn with_numbers(command: clap::Command) -> clap::Command {
+        let numbers = [TypeId::of::<u8>(), TypeId::of::<u32>(), TypeId::of::<u64>()];
+        let is_number =
+            |arg: &Arg| numbers.iter().any(|one| arg.get_value_parser().type_id() == *one);
+        let is_size = |arg: &Arg| {
+            let names = arg.get_value_names().unwrap_or_default();
+            names.iter().any(|name| name.starts_with("SIZE"))
+        };
+        let arg = |arg: Arg| match () {
+            // With its unit, as -1K, it is no number for clap.
+            () if is_size(&arg) => arg.allow_hyphen_values(true),
+            () if is_number(&arg) && arg.get_action().takes_values() => {
+                arg.allow_negative_numbers(true)
+            }
+            () => arg,
+        };
+        command.mut_args(arg).mut_subcommands(with_numbers)
+    }
+    with_numbers(Cli::command())
+}
+
+/// What was typed.
+fn parse() -> Result<Cli, clap::Error> {
+    let mut matches = command_line().try_get_matches()?;
+    Cli::from_arg_matches_mut(&mut matches)
+}
+
 /// Ends the program with what is to be said about its arguments.
 fn refuse(error: &clap::Error) -> ! {
     if pario_mpi::launched().is_some_and(|launch| launch.rank > 0) {
@@ -79,18 +112,20 @@ fn refuse(error: &clap::Error) -> ! {
 
 fn main() -> ExitCode {
     pario::log_to_stderr();
-    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
+    let cli = parse().unwrap_or_else(|error| refuse(&error));
     let ended = run(cli.command);
     bench::scratch::wait_if_interrupted();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(text)) => {
-            refuse(&Cli::command().error(ErrorKind::ValueValidation, text));
+            refuse(&command_line().error(ErrorKind::ValueValidation, text));
         }
-        Err(Failure::Told(code)) => ExitCode::from(code),
-        Err(Failure::Run(text) | Failure::Lost(text)) => {
-            eprintln!("pario: {text}");
-            ExitCode::FAILURE
+        Err(failure) => {
+            if let Failure::Run(text) | Failure::Lost(text) | Failure::Start { text, .. } = &failure
+            {
+                eprintln!("pario: {text}");
+            }
+            ExitCode::from(failure.exit_code())
         }
     }
 }

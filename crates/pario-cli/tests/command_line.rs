@@ -306,7 +306,7 @@ fn arguments_that_make_no_sense_are_refused_with_code_2() {
         ("bench --bytes 1K --ranks 4 --blocks 512", "too few for a block of 512 bytes"),
         ("bench --bytes 1001 --blocks 4", "not a multiple of 4"),
         ("bench --blocks 6", "not a multiple of 4"),
-        ("bench --edge 0", "--edge 0"),
+        ("bench --edge 0", "must be at least 1"),
         ("bench --strategies fast", "not a strategy"),
         ("bench --strategies block", "not a strategy; known are auto"),
         ("bench --workloads sort", "block-cyclic"),
@@ -423,9 +423,9 @@ fn the_tables_of_paper_001_are_printed_and_its_figure_is_drawn() {
     let rows = document["tables"].as_array().unwrap();
     assert_eq!((rows.len(), document["figure_11"].as_array().unwrap().len()), (12, 9));
     assert!(rows.iter().all(|row| row["winner"] == row["measured_winner"]), "{document}");
-    let output = pario("explain paper --svg /does/not/exist.svg");
+    let output = pario("explain paper --svg /dev/null/exist.svg");
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("/does/not/exist.svg"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("/dev/null/exist.svg"), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "");
 }
 
@@ -435,4 +435,43 @@ fn help_and_version_are_printed() {
     assert_eq!(text(&version.stdout), concat!("pario ", env!("CARGO_PKG_VERSION"), "\n"));
     let help = text(&pario("bench --help").stdout);
     assert!(help.contains("Examples:") && help.contains("--strategies"), "{help}");
+}
+
+/// Nothing was killed, and nobody asked for results.
+#[test]
+fn a_directory_in_which_no_other_can_be_made_is_all_that_is_said() {
+    let directory = Directory::new("long");
+    let mut path = directory.0.clone();
+    // Paths have at most 4095 bytes, also for root, who may write everywhere.
+    while path.as_os_str().len() < 4000 {
+        path.push("d".repeat(60));
+    }
+    path.push("d".repeat(4080 - path.as_os_str().len()));
+    std::fs::create_dir_all(&path).unwrap();
+    for command in ["bench --quick", "calibrate --seconds 1"] {
+        let output = pario(&format!("{command} --dir {}", path.display()));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("cannot make a directory: File name too long"), "{said}");
+        assert!(!said.contains("killed") && !said.contains("results"), "{said}");
+    }
+}
+
+#[test]
+fn a_negative_number_is_refused_with_what_is_allowed() {
+    let cases = [
+        ("bench --ranks -3", "-3 is not in 1..=4096"),
+        ("bench --bytes -1K", "must be more than 0"),
+        ("bench --edge -3", "must be at least 1"),
+        ("bench --calls-max -1", "must be at least 0"),
+        ("calibrate --seconds -1", "-1 is not in 1..=25"),
+        ("explain dist3d --nodes -2", "-2 is not in 1..="),
+        ("explain --block -4", "must be more than 0"),
+    ];
+    for (arguments, reason) in cases {
+        let output = pario(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
+        assert!(said.contains(reason) && !said.contains("-- -"), "{arguments}: {said}");
+    }
 }

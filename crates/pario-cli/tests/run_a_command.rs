@@ -124,7 +124,7 @@ fn a_recording_begins_with_the_command_and_ranks_get_its_whole_path() {
     };
     let name = format!("pario-recording-{}.jsonl", std::process::id());
     let path = std::env::current_dir().unwrap().join(&name);
-    std::fs::write(&path, "of an earlier run\n").unwrap();
+    std::fs::write(&path, "{\"kind\":\"run\"}\nof an earlier run\n").unwrap();
     assert_eq!(shown(&format!("--stats={name}")), format!("json:{}\n", path.display()));
     let head = std::fs::read_to_string(&path).unwrap();
     assert_eq!(shown(&format!("--stats=trace:{name}")), format!("trace:{}\n", path.display()));
@@ -136,9 +136,9 @@ fn a_recording_begins_with_the_command_and_ranks_get_its_whole_path() {
     for wrong in ["--stats=off", "--stats=false", "--stats=run.txt", "--stats=json:"] {
         assert_eq!(installation.run(&[wrong, "--", "true"]).status.code(), Some(2), "{wrong}");
     }
-    let nowhere = installation.run(&["--stats=/does/not/exist.jsonl", "--", "true"]);
+    let nowhere = installation.run(&["--stats=/dev/null/exist.jsonl", "--", "true"]);
     assert_eq!(nowhere.status.code(), Some(1));
-    assert!(text(&nowhere.stderr).contains("--stats=/does/not/exist.jsonl: "));
+    assert!(text(&nowhere.stderr).contains("--stats: /dev/null/exist.jsonl: "));
 }
 
 #[test]
@@ -196,14 +196,13 @@ fn an_unknown_launcher_and_a_switched_off_library_are_told() {
 #[test]
 fn what_cannot_be_run_is_refused_with_the_reason() {
     let installation = Installation::new("refused");
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 6] = [
         (&[], 2, "<COMMAND>"),
         (&["--"], 2, "<COMMAND>"),
         (&["--hint", "cb_node=4", "--", "true"], 2, "did you mean cb_nodes?"),
         (&["--hint", "cb_nodes", "--", "true"], 2, "KEY=VALUE"),
         (&["--library", "/does/not/exist.so", "--", "true"], 1, "No such file"),
         (&["--library", "/etc/passwd", "--", "true"], 1, "not a shared object"),
-        (&["--", "./does-not-exist"], 1, "cannot start ./does-not-exist: No such file"),
     ];
     for (arguments, code, reason) in cases {
         let output = installation.run(arguments);
@@ -218,6 +217,35 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
     let beside = installation.0.join("bin/libpario_mpi.so").display().to_string();
     for part in [&beside, &installation.library(), "cargo build --release", "cargo xtask install"] {
         assert!(message.contains(part), "{message}");
+    }
+}
+
+/// The exit codes are those of shells. Nothing is said before, and no recording is begun.
+#[test]
+fn a_command_that_is_missing_or_not_executable_is_the_first_thing_said() {
+    let installation = Installation::new("missing");
+    let plain = installation.0.join("plain");
+    std::fs::write(&plain, "").unwrap();
+    let plain = plain.display().to_string();
+    let top = installation.0.display().to_string();
+    std::fs::remove_file(installation.library()).unwrap();
+    let cases = [
+        ("mpirun", 127, "cannot start mpirun: not found in PATH"),
+        ("./does-not-exist", 127, "cannot start ./does-not-exist: No such file"),
+        ("plain", 126, "cannot start plain: not an executable file"),
+        (&plain, 126, "not an executable file"),
+        (&top, 126, "not an executable file"),
+    ];
+    for (program, code, reason) in cases {
+        let recording = installation.0.join("run.jsonl");
+        let stats = format!("--stats={}", recording.display());
+        let mut command = installation.command(&[&stats, "--", program, "-n", "4", "./a"]);
+        let output = finished(command.env("PATH", &top).env("PARIO_DISABLE", "1"));
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{program}: {message}");
+        assert!(message.starts_with("pario: cannot start "), "{program}: {message}");
+        assert!(message.contains(reason) && message.lines().count() == 1, "{program}: {message}");
+        assert!(!recording.exists(), "{program}");
     }
 }
 

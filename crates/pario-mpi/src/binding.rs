@@ -159,6 +159,11 @@ functions! {
         query: usize, free: usize, cancel: usize, state: *mut c_void, request: Out<usize>,
     );
     Grequest_complete(request: usize);
+    // MPICH's extension. Open MPI's function of this name has other arguments.
+    #[optional] MPIX_Grequest_start(
+        query: usize, free: usize, cancel: usize, poll: usize, wait: usize, state: *mut c_void,
+        request: Out<usize>,
+    );
 
     Info_create(info: Out<usize>);
     Info_set(info: usize, key: *const c_char, value: *const c_char);

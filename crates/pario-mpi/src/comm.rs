@@ -224,12 +224,17 @@ impl MpiCommunicator {
         self.keeps && self.by_mpi.is_none()
     }
 
-    fn duplicate_as(
-        &self,
-        piece_bytes: usize,
-        pretended_nodes: Option<u32>,
-        keeps: bool,
-    ) -> Result<MpiCommunicator> {
+    /// An error on all ranks where some of them pass their calls on to the MPI library's own MPI-IO
+    /// and others do not. This one does.
+    pub(crate) fn agree_to_pass_on(&self) -> Result<()> {
+        if self.size() == 1 {
+            return Ok(());
+        }
+        node::same_choice(&self.bare_duplicate()?.places(Place::of_one_that_passes_on())?)
+    }
+
+    /// A duplicate whose ranks know nothing of each other.
+    fn bare_duplicate(&self) -> Result<MpiCommunicator> {
         let mpi = self.mpi;
         let mut comm = 0;
         // SAFETY: the communicator is valid, and all ranks call this.
@@ -240,10 +245,21 @@ impl MpiCommunicator {
         }
         let mut duplicate = MpiCommunicator::borrow(mpi, comm)?;
         duplicate.owned = true;
+        duplicate.by_mpi = Some(ByMpi::new());
+        Ok(duplicate)
+    }
+
+    fn duplicate_as(
+        &self,
+        piece_bytes: usize,
+        pretended_nodes: Option<u32>,
+        keeps: bool,
+    ) -> Result<MpiCommunicator> {
+        let mpi = self.mpi;
+        let mut duplicate = self.bare_duplicate()?;
         duplicate.pool = Pool::new(true);
         duplicate.messages.piece_bytes = piece_bytes.clamp(1, PIECE_BYTES);
         duplicate.pretended_nodes = pretended_nodes;
-        duplicate.by_mpi = Some(ByMpi::new());
         let pretended = pretended_nodes.map(|nodes| {
             u64::from(self.rank() / self.size().div_ceil(nodes.clamp(1, self.size())))
         });

@@ -29,7 +29,7 @@ use std::ffi::{c_int, c_void};
 use std::future::Future;
 use std::pin::Pin;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll};
 
@@ -68,6 +68,8 @@ impl Drop for Counted {
 pub(crate) struct Pool {
     /// Whether it is there for the next file.
     stays: bool,
+    /// Whether all ranks pass their calls on, so that nothing is duplicated (`dropin::passing_on`).
+    passes_on: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -89,7 +91,17 @@ struct Kept {
 impl Pool {
     /// One that stays if it says so.
     pub(crate) fn new(stays: bool) -> Arc<Pool> {
-        Arc::new(Pool { stays, state: Mutex::default() })
+        Arc::new(Pool { stays, passes_on: AtomicBool::new(false), state: Mutex::default() })
+    }
+
+    /// Whether the ranks of the communicator have agreed to pass their calls on.
+    pub(crate) fn all_pass_on(&self) -> bool {
+        self.passes_on.load(Ordering::Relaxed)
+    }
+
+    /// The ranks have agreed to pass their calls on.
+    pub(crate) fn note_all_pass_on(&self) {
+        self.passes_on.store(true, Ordering::Relaxed);
     }
 
     /// That of a communicator of the program's, for as long as the program has it.

@@ -3,9 +3,12 @@
 //! Below `MPI_THREAD_MULTIPLE` pario starts no thread that calls MPI. Tasks are polled by the
 //! program's own threads: whenever one of them waits inside pario, and, where the MPI library has a
 //! hook for it, whenever it waits inside MPI (`MPIX_Async_start` of MPICH 5,
-//! `opal_progress_register` of Open MPI). With `MPI_THREAD_MULTIPLE` a thread of pario's polls
-//! them while there are any; MPICH's hook must not be used then, since it is called with a lock
-//! held.
+//! `opal_progress_register` of Open MPI). MPICH's hook must not be used with
+//! `MPI_THREAD_MULTIPLE`, since it is called with a lock held; there, a request of pario's has
+//! functions of its own, which MPICH calls while a thread waits for it (`dropin::requests`).
+//!
+//! With `MPI_THREAD_MULTIPLE` a thread of pario's stands by: it polls tasks while no thread of the
+//! program does. It sleeps on the doorbell of the process, and for good while there are no tasks.
 //!
 //! What other ranks ask this one for ([`Service`]) is answered in the same ways.
 //!
@@ -13,24 +16,33 @@
 //! Without that a legal program could wait for ever. Where neither is possible
 //! ([`go_on_by_themselves`] is false), each rank does its part of a non-blocking collective alone.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 
 use pario::comm::Task;
 
 use crate::abi::Family;
 use crate::binding::Mpi;
+use crate::node::bell;
 use crate::node::traffic::OnBehalf;
-use crate::{panics, wait};
+use crate::panics;
+use crate::wait::{self, Awaited};
 
 static TASKS: Mutex<Vec<Task>> = Mutex::new(Vec::new());
 /// Tasks that were added while others were polled.
 static ADDED: Mutex<Vec<Task>> = Mutex::new(Vec::new());
+/// Whether MPI calls [`poll`] while a thread of the program waits inside it.
 static HOOKED: AtomicBool = AtomicBool::new(false);
+/// How often threads of the program have polled.
+static ATTENDED: AtomicU64 = AtomicU64::new(0);
+/// The thread that stands by.
+static STANDS_BY: OnceLock<Option<Thread>> = OnceLock::new();
 /// Whether a service has answered since somebody looked.
 static SERVED: AtomicBool = AtomicBool::new(false);
 
@@ -102,9 +114,31 @@ pub(crate) fn spawn(mpi: &Mpi, task: Task) {
     hook(mpi);
 }
 
-/// Polls all tasks once, and lets services answer. Does nothing if that is being done already.
+thread_local! {
+    static IS_POLLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is polling: MPI may call it back from any of its functions.
+pub(crate) fn is_polling() -> bool {
+    IS_POLLING.get()
+}
+
+/// Polls all tasks once, on a thread of the program.
 pub(crate) fn poll() {
+    // A lost count does not matter: what counts is that it changes.
+    ATTENDED.store(ATTENDED.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    poll_once();
+}
+
+/// Polls all tasks once, and lets services answer. Does nothing if that is being done already.
+fn poll_once() {
     let Ok(mut tasks) = TASKS.try_lock() else { return };
+    IS_POLLING.set(true);
+    poll_locked(&mut tasks);
+    IS_POLLING.set(false);
+}
+
+fn poll_locked(tasks: &mut Vec<Task>) {
     if serve_all() {
         SERVED.store(true, Ordering::Relaxed);
     }
@@ -131,22 +165,28 @@ pub(crate) fn is_idle() -> bool {
     polled && lock(&ADDED).is_empty()
 }
 
-/// Arranges that [`poll`] is called until there are no more tasks.
+/// Arranges that tasks are polled until there are no more of them.
 fn hook(mpi: &Mpi) {
-    if HOOKED.swap(true, Ordering::AcqRel) {
-        return;
-    }
     /// MPICH's value of `MPIX_STREAM_NULL`.
     const STREAM_NULL: usize = 0x3c00_0000;
+    let way = way(mpi);
+    if way == Way::Thread {
+        let thread = STANDS_BY.get_or_init(|| {
+            let started =
+                std::thread::Builder::new().name("pario".into()).spawn(stand_by_in_thread);
+            started.ok().map(|handle| handle.thread().clone())
+        });
+        thread.iter().for_each(Thread::unpark);
+    }
     let poll_mpich: unsafe extern "C" fn(*mut c_void) -> c_int = on_mpich_progress;
     let poll_open_mpi: unsafe extern "C" fn() -> c_int = on_open_mpi_progress;
-    match (way(mpi), mpi.call.Async_start, mpi.call.opal_progress_register) {
-        (Way::Thread, ..) => drop(std::thread::spawn(poll_in_thread)),
+    match (way, mpi.call.Async_start, mpi.call.opal_progress_register) {
+        _ if HOOKED.swap(true, Ordering::AcqRel) => {}
         (Way::MpichHook, Some(start), _) => {
             // SAFETY: the function has the signature of MPIX_Async_poll_function.
             unsafe { start(poll_mpich as usize, ptr::null_mut(), STREAM_NULL) };
         }
-        (Way::OpenMpiHook, _, Some(register)) => {
+        (Way::OpenMpiHook | Way::Thread, _, Some(register)) => {
             // SAFETY: the function has the signature of opal_progress_callback_t.
             unsafe { register(poll_open_mpi as usize) };
         }
@@ -154,33 +194,36 @@ fn hook(mpi: &Mpi) {
     }
 }
 
-/// Polls from a thread of pario's.
-fn poll_in_thread() {
+/// Stands by in a thread of pario's.
+fn stand_by_in_thread() {
     if let Ok(mpi) = Mpi::get() {
-        panics::end_the_job(mpi, "the thread of non-blocking calls", poll_until_idle);
+        panics::end_the_job(mpi, "the thread of non-blocking calls", stand_by);
     }
 }
 
-/// Polls until there are neither tasks nor services.
-fn poll_until_idle() {
-    const PAUSE: Duration = Duration::from_micros(20);
-    /// The same when there are only services, and nobody has asked for `QUIET` pauses.
-    const LONG_PAUSE: Duration = Duration::from_millis(1);
-    const QUIET: u32 = 1000;
-    let is_over = || is_idle() && !has_services();
+/// Polls whenever there are tasks or services, and no thread of the program polls.
+fn stand_by() {
+    /// After a thread of the program has polled, it is likely to do so again.
+    const ATTENDED_PAUSE: Duration = Duration::from_millis(1);
+    let mut attended = ATTENDED.load(Ordering::Relaxed);
     let mut quiet = 0u32;
     loop {
-        poll();
-        if is_over() {
-            HOOKED.store(false, Ordering::Release);
-            // A thread that added a task meanwhile may have seen that this one is there.
-            if is_over() || HOOKED.swap(true, Ordering::AcqRel) {
-                return;
-            }
+        if is_idle() && !has_services() {
+            // `hook` unparks, also if it is called before this.
+            std::thread::park();
         }
-        let is_quiet = is_idle() && !SERVED.swap(false, Ordering::Relaxed);
-        quiet = if is_quiet { quiet.saturating_add(1) } else { 0 };
-        std::thread::sleep(if quiet > QUIET { LONG_PAUSE } else { PAUSE });
+        let now = ATTENDED.load(Ordering::Relaxed);
+        if std::mem::replace(&mut attended, now) != now {
+            std::thread::sleep(ATTENDED_PAUSE);
+            continue;
+        }
+        let listening = bell::own().listen();
+        poll_once();
+        if !wait::has_got() {
+            let is_quiet = is_idle() && !SERVED.swap(false, Ordering::Relaxed);
+            quiet = if is_quiet { quiet.saturating_add(1) } else { 0 };
+            listening.sleep(wait::pause_in_background(quiet));
+        }
     }
 }
 
@@ -191,7 +234,7 @@ const INSIDE_MPI: &str = "a non-blocking call, carried on inside MPI,";
 unsafe extern "C" fn on_mpich_progress(_thing: *mut c_void) -> c_int {
     const NO_PROGRESS: c_int = 0;
     const DONE: c_int = 1;
-    panics::end_the_process(INSIDE_MPI, wait::poll_inside_mpi);
+    panics::end_the_process(INSIDE_MPI, || wait::poll_inside_mpi(Awaited::Anything));
     if !is_idle() || has_services() {
         return NO_PROGRESS;
     }
@@ -201,6 +244,6 @@ unsafe extern "C" fn on_mpich_progress(_thing: *mut c_void) -> c_int {
 
 /// Called by Open MPI; says how much went on. Stays registered: it costs one lock when idle.
 unsafe extern "C" fn on_open_mpi_progress() -> c_int {
-    panics::end_the_process(INSIDE_MPI, wait::poll_inside_mpi);
+    panics::end_the_process(INSIDE_MPI, || wait::poll_inside_mpi(Awaited::Anything));
     0
 }

@@ -110,7 +110,12 @@ struct Spin {
 
 impl Spin {
     /// Whether a thread that found nothing to do should give its core away.
-    fn should_rest(&mut self, now: Instant, preempted: impl FnOnce() -> libc::c_long) -> bool {
+    fn should_rest(
+        &mut self,
+        awaited: Awaited,
+        now: Instant,
+        preempted: impl FnOnce() -> libc::c_long,
+    ) -> bool {
         let apart = self.last.replace(now).map_or(Duration::MAX, |last| now.duration_since(last));
         if apart >= APART {
             self.idle_since = Some(now);
@@ -123,7 +128,7 @@ impl Spin {
         }
         let shares = !has_own_core() || self.shared_until.is_some_and(|until| now < until);
         let idle = self.idle_since.map_or(Duration::ZERO, |since| now.duration_since(since));
-        shares && idle >= LOOK
+        (shares || awaited == Awaited::Request) && idle >= LOOK
     }
 }
 
@@ -137,17 +142,30 @@ fn preemptions() -> libc::c_long {
     }
 }
 
+/// What a thread waits for inside MPI.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Awaited {
+    /// Anything, such as a message of MPI's, which does not ring.
+    Anything,
+    /// A request of pario's.
+    Request,
+}
+
 /// Polls tasks on behalf of a thread that waits inside MPI, which calls this again and again. If
-/// nothing goes on and ranks share cores, or other programs want them, the thread sleeps for a
-/// moment: the rank that it waits for may need its core.
-pub(crate) fn poll_inside_mpi() {
+/// nothing goes on, a thread that waits for a request of pario's sleeps for a moment, like one that
+/// waits inside pario. Any other thread does so if ranks share cores, or other programs want them:
+/// the rank that it waits for may need its core.
+pub(crate) fn poll_inside_mpi(awaited: Awaited) {
+    if progress::is_polling() {
+        return;
+    }
     progress::poll();
     if GOT.take() || progress::is_idle() {
         SPIN.set(Spin { idle_since: None, last: None, ..SPIN.get() });
         return;
     }
     let mut spin = SPIN.get();
-    let rests = spin.should_rest(Instant::now(), preemptions);
+    let rests = spin.should_rest(awaited, Instant::now(), preemptions);
     if rests {
         let listening = bell::own().listen();
         progress::poll();
@@ -190,6 +208,22 @@ thread_local! {
     static GOT: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread has got something that it waited for, since it last looked.
     static WENT_ON: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread has got something in a task, since it last looked.
+pub(crate) fn has_got() -> bool {
+    GOT.take()
+}
+
+/// How long the thread that stands by sleeps if no bell wakes it, after it has found neither tasks
+/// nor somebody who asks for a service this number of times.
+pub(crate) fn pause_in_background(quiet: u32) -> Duration {
+    const QUIET: u32 = 1000;
+    match quiet {
+        QUIET.. => SLEEP,
+        _ if BY_MPI.load(Ordering::Relaxed) > 0 => MOMENT,
+        _ => NAP,
+    }
 }
 
 /// Remembers that this thread has got something that it waited for.
@@ -242,7 +276,7 @@ impl Asked {
             let mut has_slept = false;
             while !turn() {
                 if std::mem::take(&mut has_slept) {
-                    self.progress();
+                    self.progress(SILENCE);
                 }
                 if WENT_ON.take() {
                     yields = 0;
@@ -287,10 +321,22 @@ impl Asked {
         });
     }
 
-    /// Lets MPI carry its own messages forward, if that was long ago.
-    fn progress(self) {
+    /// By which MPI is asked on behalf of a thread that waits for a request.
+    pub(crate) fn alone(mpi: &'static Mpi) -> Asked {
+        Asked { mpi, comm: mpi.handle(mpi.abi.comm_self), rank: 0 }
+    }
+
+    /// Lets tasks and MPI go on, for a thread that waits for a request of pario's inside MPI; MPICH
+    /// does nothing else for it meanwhile.
+    pub(crate) fn poll_for_request(self) {
+        poll_inside_mpi(Awaited::Request);
+        self.progress(NAP);
+    }
+
+    /// Lets MPI carry its own messages forward, if that was longer ago than `silence`.
+    fn progress(self, silence: Duration) {
         let now = Instant::now();
-        let recent = |then: Instant| now.duration_since(then) < SILENCE;
+        let recent = |then: Instant| now.duration_since(then) < silence;
         if PROGRESSED.get().is_some_and(recent) {
             return;
         }
@@ -322,15 +368,20 @@ mod tests {
         let begin = Instant::now();
         let mut spin = Spin::default();
         let at = |micros: u64| begin + Duration::from_micros(micros);
-        assert!((0..100).all(|micros| !spin.should_rest(at(micros), || 0)));
+        assert!((0..100).all(|micros| !spin.should_rest(Awaited::Anything, at(micros), || 0)));
         // The program did something else, and was not disturbed.
-        assert!(!spin.should_rest(at(5000), || 0));
-        assert!(!spin.should_rest(at(5001), || 0));
-        assert!(!spin.should_rest(at(9000), || 1), "it has just come back");
-        let rests: Vec<u64> =
-            (9001..9100).filter(|&micros| spin.should_rest(at(micros), || 1)).collect();
+        assert!(!spin.should_rest(Awaited::Anything, at(5000), || 0));
+        assert!(!spin.should_rest(Awaited::Anything, at(5001), || 0));
+        assert!(!spin.should_rest(Awaited::Anything, at(9000), || 1), "it has just come back");
+        let rests: Vec<u64> = (9001..9100)
+            .filter(|&micros| spin.should_rest(Awaited::Anything, at(micros), || 1))
+            .collect();
         assert_eq!(rests.first(), Some(&9020));
-        assert!(!spin.should_rest(at(300_000), || 1));
-        assert!((300_001..300_100).all(|micros| !spin.should_rest(at(micros), || 1)));
+        assert!(!spin.should_rest(Awaited::Anything, at(300_000), || 1));
+        assert!((300_001..300_100).all(|micros| !spin.should_rest(
+            Awaited::Anything,
+            at(micros),
+            || 1
+        )));
     }
 }

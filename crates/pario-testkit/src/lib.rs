@@ -22,6 +22,7 @@ pub mod recipe;
 pub mod scratch;
 pub mod seed;
 pub mod shrink;
+mod stacks;
 pub mod typemap;
 pub mod void;
 pub mod watchdog;

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::fair_clock::FairClock;
+use crate::stacks;
 
 /// How long one step of a test may last, where no other program takes the processors. A step takes
 /// milliseconds.
@@ -15,7 +16,7 @@ const STEP_LIMIT: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_secs(1);
 
 /// Watches a test while it lives, and aborts the process if one step of it lasts a minute; longer
-/// where other programs take the processors.
+/// where other programs take the processors. It then shows where each thread is.
 ///
 /// ```
 /// use pario_testkit::watchdog::Watchdog;
@@ -43,7 +44,8 @@ impl Watchdog {
                         let own = std::iter::once(std::process::id());
                         if clock.look_at(own) > STEP_LIMIT {
                             let step = watched.lock().unwrap_or_else(PoisonError::into_inner);
-                            eprintln!("{test} hangs at: {step}");
+                            let own = std::iter::once(std::process::id());
+                            eprintln!("{test} hangs at: {step}\n{}", stacks::of(own));
                             std::process::abort();
                         }
                     }

@@ -105,6 +105,16 @@ impl ErrorClass {
         ]
     };
 
+    /// For messages between ranks.
+    pub(crate) fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The class of a number that another rank sent.
+    pub(crate) fn of_number(number: u8) -> ErrorClass {
+        ErrorClass::ALL.get(usize::from(number)).copied().unwrap_or(ErrorClass::Other)
+    }
+
     /// The class of a failed system call.
     pub fn from_errno(errno: i32) -> ErrorClass {
         match errno {
@@ -264,8 +274,7 @@ impl Error {
             return Error::new(ErrorClass::Intern, "a rank sent a malformed error");
         };
         let [class, offset @ .., a, b, c, d] = *head;
-        let class = ErrorClass::ALL.get(usize::from(class)).copied().unwrap_or(ErrorClass::Other);
-        let mut error = Error::new(class, String::from_utf8_lossy(text));
+        let mut error = Error::new(ErrorClass::of_number(class), String::from_utf8_lossy(text));
         error.detail.offset = Some(u64::from_le_bytes(offset)).filter(|&offset| offset != u64::MAX);
         error.detail.rank = Some(u32::from_le_bytes([a, b, c, d])).filter(|&rank| rank != u32::MAX);
         error

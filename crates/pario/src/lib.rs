@@ -48,6 +48,7 @@ pub mod hints;
 mod log_to_stderr;
 pub mod model;
 mod number;
+pub mod own_file;
 mod plan;
 mod request;
 pub mod statistics;

@@ -8,56 +8,40 @@
 
 use pario_testkit::program::run::{Transport, run};
 use pario_testkit::program::{Device, Program, reduce};
+use pario_testkit::watchdog::Watchdog;
 use std::env;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
-
-/// A program that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn number_from(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
 /// Runs a share, in percent, of all programs; reports the first failure in its smallest form.
-fn run_all(name: &str, percent: u64, check: impl Fn(&Program) -> Result<(), String>) {
+fn run_all(name: &'static str, percent: u64, check: impl Fn(&Program) -> Result<(), String>) {
     let first_seed = number_from("PARIO_SEED").unwrap_or_else(rand::random);
     let programs = (number_from("PARIO_PROGRAMS").unwrap_or(4000) * percent).div_ceil(100);
     println!("{name}: PARIO_SEED={first_seed}, {programs} programs");
-    let (alive, watch) = mpsc::channel::<u64>();
-    let watcher = std::thread::spawn(move || watch_over(&watch));
+    let watchdog = Watchdog::new(name);
+    let again = |seed| {
+        format!(
+            "PARIO_SEED={seed} PARIO_PROGRAMS=1 cargo test -p pario --release --test \
+             programs_match_oracle {name}"
+        )
+    };
     for number in 0..programs {
         let seed = first_seed.wrapping_add(number);
-        alive.send(seed).expect("the watcher lives");
+        watchdog.step(again(seed));
         let program = Program::random(seed);
         let Err(text) = check(&program) else { continue };
-        drop(alive);
-        let smallest = reduce::smallest(&program, |candidate| check(candidate).is_err());
+        let smallest = reduce::smallest(&program, |candidate| {
+            watchdog.step(format!("{candidate}"));
+            check(candidate).is_err()
+        });
         let reason = check(&smallest).err().unwrap_or_else(|| "passes now and then".to_string());
         panic!(
             "{name}: program\n{program}{text}\n\nsmallest\n{smallest}{reason}\n\nto run it again:\n\
-             PARIO_SEED={seed} PARIO_PROGRAMS=1 cargo test -p pario --release --test \
-             programs_match_oracle {name}\n"
+             {}\n",
+            again(seed)
         );
-    }
-    drop(alive);
-    watcher.join().expect("the watcher ends");
-}
-
-/// Ends the process if a program hangs; nothing else could.
-fn watch_over(seeds: &mpsc::Receiver<u64>) {
-    let mut running = None;
-    loop {
-        match seeds.recv_timeout(PATIENCE) {
-            Ok(seed) => running = Some(seed),
-            Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {
-                if let Some(seed) = running {
-                    eprintln!("PARIO_SEED={seed} hangs\n{}", Program::random(seed));
-                    std::process::abort();
-                }
-            }
-        }
     }
 }
 

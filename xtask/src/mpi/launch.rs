@@ -138,7 +138,9 @@ impl Run {
         let child = command.spawn();
         let mut child = child.map_err(|error| format!("cannot start {shown}: {error}"))?;
         let status = self.wait(&mut child, limit, meanwhile)?;
+        let mut stacks = String::new();
         if status.is_none() {
+            stacks = crate::stacks::of(numbers(&self.mark));
             self.end_all(&mut child)?;
         }
         let seconds = begin.elapsed().as_secs_f64();
@@ -150,7 +152,7 @@ impl Run {
             let _ = fs::remove_file(&path);
             String::from_utf8_lossy(&bytes).into_owned()
         });
-        let log = format!("$ {shown}\n--- output\n{stdout}--- errors\n{stderr}");
+        let log = format!("$ {shown}\n--- output\n{stdout}--- errors\n{stderr}{stacks}");
         Ok(Finished { status, stdout, stderr, seconds, strays, left_in_memory, log })
     }
 
@@ -221,11 +223,14 @@ impl Limit {
             return false;
         }
         self.looked = Instant::now();
-        let processes = traces::marked_processes(mark).into_iter();
-        let numbers =
-            processes.filter_map(|process| process.as_raw_nonzero().get().try_into().ok());
-        self.clock.look_at(numbers) >= self.limit
+        self.clock.look_at(numbers(mark)) >= self.limit
     }
+}
+
+/// The numbers of the processes with a mark.
+fn numbers(mark: &str) -> impl Iterator<Item = u32> {
+    let processes = traces::marked_processes(mark).into_iter();
+    processes.filter_map(|process| process.as_raw_nonzero().get().try_into().ok())
 }
 
 fn kill_marked(mark: &str) -> usize {

@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     blocks: Vec<u64>,
 
     /// Edge of the cube of the workloads dist3d and btio
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| parse_count(text, 1))]
     edge: Option<u64>,
 
     /// Workloads, as the arguments without an option
@@ -146,12 +146,12 @@ pub(crate) struct Arguments {
 
     /// Skip what needs more than N storage calls, by a rough estimate [default: 1000000, with
     /// --quick 500000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| parse_count(text, 0))]
     calls_max: Option<u64>,
 
     /// Skip level 1 where a rank needs more than N collective calls [default: 20000, with
     /// --quick 2000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| parse_count(text, 0))]
     collective_calls_max: Option<u64>,
 
     /// Skip nothing, however long it takes
@@ -652,6 +652,16 @@ fn parse_choice(text: &str) -> Result<Choice, String> {
     }
 }
 
+/// A number that is not less than another one.
+pub(crate) fn parse_count(text: &str, least: u64) -> Result<u64, String> {
+    let number: i128 = text.parse().map_err(|_| "not a whole number".to_owned())?;
+    match u64::try_from(number) {
+        Ok(count) if count >= least => Ok(count),
+        Err(_) if number > 0 => Err("too large".to_owned()),
+        _ => Err(format!("must be at least {least}")),
+    }
+}
+
 /// A number of bytes, maybe with one of the suffixes K, M, G, T.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let units = [('K', 1 << 10), ('M', MIB), ('G', 1 << 30), ('T', 1 << 40)];
@@ -660,6 +670,9 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     });
     let (digits, unit) = with_unit.unwrap_or((text, 1));
     let number: Option<u64> = digits.parse().ok();
+    if digits.parse::<i64>().is_ok_and(|number| number < 0) {
+        return Err("must be more than 0".to_owned());
+    }
     match number.and_then(|number| number.checked_mul(unit)) {
         // Offsets in files have 63 bits.
         Some(bytes) if bytes > 0 && i64::try_from(bytes).is_ok() => Ok(bytes),

@@ -99,6 +99,8 @@ impl Scratch {
         });
         handled.map_err(|error| Failure::during("arranging for Ctrl-C", error))?;
         fs::create_dir(&path).map_err(|error| {
+            // There is nothing to remove, and the error below is all that is to be said.
+            locked(&early_end).sweeper = None;
             let shown = directory.display();
             Failure::Usage(format!("--dir {shown}: cannot make a directory: {error}"))
         })?;

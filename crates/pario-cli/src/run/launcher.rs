@@ -7,6 +7,7 @@
 //! library added after it; other variables given there are left alone.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -34,15 +35,33 @@ pub(super) struct Prepared {
 }
 
 /// Where a command is, as the system finds it.
-pub(super) fn in_path(program: &OsStr) -> Option<PathBuf> {
+///
+/// # Errors
+/// `NotFound` if there is none, `PermissionDenied` if it cannot be executed.
+pub(super) fn in_path(program: &OsStr) -> io::Result<PathBuf> {
     if program.as_bytes().contains(&b'/') {
-        return Some(program.into());
+        return executable(program.into());
     }
-    let executable = |path: &PathBuf| {
-        path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-    };
     let directories = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&directories).map(|place| place.join(program)).find(executable)
+    let mut missing = io::Error::new(io::ErrorKind::NotFound, "not found in PATH");
+    for place in std::env::split_paths(&directories) {
+        match executable(place.join(program)) {
+            Ok(path) => return Ok(path),
+            // Another directory may have one that can be executed.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => missing = error,
+            Err(_) => {}
+        }
+    }
+    Err(missing)
+}
+
+/// A path of a file that somebody may execute.
+fn executable(path: PathBuf) -> io::Result<PathBuf> {
+    let data = path.metadata()?;
+    match data.is_file() && data.permissions().mode() & 0o111 != 0 {
+        true => Ok(path),
+        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "not an executable file")),
+    }
 }
 
 /// Whether a command has a name that many launchers have.
@@ -54,7 +73,7 @@ pub(super) fn has_common_name(program: &OsStr) -> bool {
 impl Launcher {
     /// Recognises a launcher by its name, or by that of a link's target; `mpirun` and `mpiexec`
     /// that are still unknown are asked for their version.
-    pub(super) fn recognise(program: &OsStr, path: Option<&Path>) -> Launcher {
+    pub(super) fn recognise(program: &OsStr, path: &Path) -> Launcher {
         let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
         let given = name(Path::new(program));
         if let Some(launcher) = Launcher::named(&given) {
@@ -63,7 +82,6 @@ impl Launcher {
         if !has_common_name(program) {
             return Launcher::None;
         }
-        let Some(path) = path else { return Launcher::None };
         let real = path.canonicalize().ok().and_then(|real| Launcher::named(&name(&real)));
         real.unwrap_or_else(|| Launcher::of_version(&version(path)))
     }
@@ -251,7 +269,7 @@ mod tests {
 
     #[test]
     fn launchers_are_known_by_their_names_and_by_what_they_say() {
-        let recognise = |name: &str| Launcher::recognise(OsStr::new(name), None);
+        let recognise = |name: &str| Launcher::recognise(OsStr::new(name), Path::new("/dev/null"));
         assert_eq!(recognise("/opt/bin/srun"), Launcher::Slurm);
         assert_eq!(recognise("mpiexec.hydra"), Launcher::Hydra);
         assert_eq!(recognise("mpirun.openmpi"), Launcher::OpenMpi);
@@ -277,12 +295,12 @@ mod tests {
         let link = top.join("mpirun");
         std::os::unix::fs::symlink("orterun", &link).unwrap();
         std::fs::write(top.join("orterun"), "").unwrap();
-        assert_eq!(Launcher::recognise(link.as_os_str(), Some(&link)), Launcher::OpenMpi);
+        assert_eq!(Launcher::recognise(link.as_os_str(), &link), Launcher::OpenMpi);
         let script = top.join("mpiexec");
         std::fs::write(&script, "#!/bin/sh\necho HYDRA build details: $*\n").unwrap();
         let mode = PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&script, mode).unwrap();
-        assert_eq!(Launcher::recognise(script.as_os_str(), Some(&script)), Launcher::Hydra);
+        assert_eq!(Launcher::recognise(script.as_os_str(), &script), Launcher::Hydra);
         std::fs::remove_dir_all(&top).unwrap();
     }
 }

@@ -1,8 +1,9 @@
 //! Where the drop-in library is.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use pario::own_file::{self, Streams};
 
 use crate::failure::Failure;
 
@@ -75,7 +76,8 @@ struct Kind {
 impl Kind {
     fn of(path: &Path) -> Result<Kind, String> {
         let mut head = [0; 20];
-        let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+        let file = own_file::open(path, Streams::Refused);
+        let read = file.and_then(|mut file| file.read_exact(&mut head));
         match read {
             Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
                 Err(error.to_string())
@@ -96,6 +98,8 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]

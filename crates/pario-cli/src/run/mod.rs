@@ -18,6 +18,7 @@ mod slurm;
 mod variables;
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,8 @@ Environment of the ranks:
   PNETCDF_HINTS    gets nc_driver=mpiio unless it names a driver: PnetCDF 1.15 and later make no
                    MPI-IO calls otherwise
 
-The exit code is that of the command.
+The exit code is that of the command; 127 if there is no such command, and 126 if it cannot be
+started.
 
 Examples:
   pario run -- mpirun -n 16 ./program
@@ -90,19 +92,20 @@ Examples:
 /// Runs the subcommand; returns only if that is not possible.
 ///
 /// # Errors
-/// `Usage` if a hint has no effect, `Run` if there is no library or the command cannot be started.
+/// `Usage` if a hint has no effect, `Start` if the command cannot be started, `Run` if there is no
+/// library.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     hint::resolve(&arguments.hints)?;
+    let Some(program) = arguments.command.first() else {
+        return Err(Failure::Usage("there is no command to run".to_owned()));
+    };
+    let path = launcher::in_path(program).map_err(|error| cannot_start(program, &error))?;
     let library = library::find(arguments.library.as_deref())?;
     let statistics = arguments.stats.clone().map(recording::begin);
     let statistics = statistics.transpose()?;
     let variables = Variables::new(&library, statistics.as_deref(), &arguments.hints)?;
-    let Some(program) = arguments.command.first() else {
-        return Err(Failure::Usage("there is no command to run".to_owned()));
-    };
-    let path = launcher::in_path(program);
-    let launcher = Launcher::recognise(program, path.as_deref());
-    for warning in warnings(program, path.as_deref(), launcher) {
+    let launcher = Launcher::recognise(program, &path);
+    for warning in warnings(program, &path, launcher) {
         eprintln!("pario: warning: {warning}");
     }
     if arguments.stats.is_some() && variables.is_disabled() {
@@ -111,8 +114,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let prepared = launcher.prepare(&arguments.command, variables);
     let mut command = Command::new(program);
     command.args(prepared.words.iter().skip(1)).envs(prepared.environment);
-    let error = command.exec();
-    Err(Failure::during(format!("cannot start {}", program.display()), error))
+    Err(cannot_start(program, &command.exec()))
+}
+
+/// Why a command cannot be started, with the exit code that shells have for it.
+fn cannot_start(program: &OsStr, error: &io::Error) -> Failure {
+    let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+    Failure::Start { text: format!("cannot start {}: {error}", program.display()), code }
 }
 
 /// What `--stats=` means; what would be no statistics is refused.
@@ -126,7 +134,7 @@ fn parse_statistics(text: &str) -> Result<Statistics, String> {
 }
 
 /// Why pario may not reach the ranks that a command starts.
-fn warnings(program: &OsStr, path: Option<&Path>, launcher: Launcher) -> Vec<String> {
+fn warnings(program: &OsStr, path: &Path, launcher: Launcher) -> Vec<String> {
     if launcher != Launcher::None {
         return Vec::new();
     }
@@ -134,7 +142,7 @@ fn warnings(program: &OsStr, path: Option<&Path>, launcher: Launcher) -> Vec<Str
         let program = program.display();
         format!("{program} is a launcher that is not known; ranks on other hosts may be left out")
     });
-    path.and_then(privilege).into_iter().chain(unknown).collect()
+    privilege(path).into_iter().chain(unknown).collect()
 }
 
 /// Why the loader will not preload anything into a program, if so.

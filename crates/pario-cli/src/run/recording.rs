@@ -3,12 +3,14 @@
 //! The ranks append a line for each file that they close. They may run elsewhere, so they get the
 //! whole path.
 
+use std::io::Write;
 use std::path::{Path, absolute};
 
-use pario::Statistics;
+use pario::{Statistics, own_file};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::output;
 
 /// The first line.
 #[derive(Serialize)]
@@ -26,9 +28,11 @@ pub(super) fn begin(mut stats: Statistics) -> Result<String, Failure> {
     if let Statistics::Record(recording) = &mut stats
         && !recording.path.is_empty()
     {
-        let failed = |error| Failure::during(format!("--stats={}", recording.path), error);
+        let failed = |error| Failure::during(format!("--stats: {}", recording.path), error);
         let path = absolute(Path::new(&recording.path)).map_err(failed)?;
-        std::fs::write(&path, head()?).map_err(failed)?;
+        output::make_directory(&path).map_err(failed)?;
+        let mut file = own_file::begin_statistics(&path).map_err(failed)?;
+        file.write_all(head()?.as_bytes()).map_err(failed)?;
         recording.path = path.display().to_string();
     }
     // The word that users know from the documentation.

@@ -4,7 +4,6 @@
 //! ends the run with a word about where those are that were done; files of a measurement that runs
 //! meanwhile are removed by the process that made them.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process;
@@ -22,6 +21,7 @@ use super::here;
 use super::list::{EXPERIMENTS, Experiment};
 use super::outcome::{Findings, Row, Series, Verdict};
 use crate::failure::Failure;
+use crate::output::Lines;
 use crate::{report, sweep};
 
 /// A result as programs get it.
@@ -71,7 +71,7 @@ pub(super) struct Report {
     json: bool,
     /// What was typed, for the title of the page.
     title: String,
-    output: Option<(PathBuf, File)>,
+    output: Option<Lines>,
     /// Where results are, for the word at the end.
     place: Place,
     verdicts: [usize; 4],
@@ -83,19 +83,20 @@ impl Report {
     /// Arranges for Ctrl-C; `count` experiments are to come.
     pub(super) fn new(arguments: &Arguments, count: usize) -> Result<Report, Failure> {
         let output = match arguments.results() {
-            Some(path) => match File::create(&path) {
-                Ok(file) => Some((path, file)),
+            Some(path) => match Lines::new(path) {
+                Ok(lines) => Some(lines),
                 // Nobody has asked for this one.
-                Err(error) if arguments.output.is_none() => {
-                    sweep::say(&format!("there will be no report: {}: {error}", path.display()));
+                Err(Failure::Run(text)) if arguments.output.is_none() => {
+                    sweep::say(&format!("there will be no report: {text}"));
                     None
                 }
-                Err(error) => return Err(Failure::during(path.display(), error)),
+                Err(failure) => return Err(failure),
             },
             None => None,
         };
         let done = Arc::new(AtomicUsize::new(0));
-        let place = Place { done, count, output: output.as_ref().map(|(path, _)| path.clone()) };
+        let place =
+            Place { done, count, output: output.as_ref().map(|lines| lines.path().to_owned()) };
         let handed = place.clone();
         let handled = ctrlc::set_handler(move || {
             here::interrupt();
@@ -131,10 +132,7 @@ impl Report {
         findings: Findings,
     ) -> Result<(), Failure> {
         let line = record(experiment, run, &findings)?;
-        if let Some((path, file)) = &mut self.output {
-            let written = file.write_all(line.as_bytes()).and_then(|()| file.flush());
-            written.map_err(|error| Failure::during(path.display(), error))?;
-        }
+        self.output.as_mut().map_or(Ok(()), |output| output.add(&line))?;
         for row in &findings.rows {
             let index = match row.verdict {
                 Verdict::Same => 0,
@@ -163,7 +161,7 @@ impl Report {
             return Ok(());
         }
         print(&text)?;
-        if let Some((path, _)) = &self.output {
+        if let Some(path) = self.output.as_ref().map(Lines::path) {
             let page = path.with_extension("html");
             report::page(path, &self.title, &page)?;
             sweep::say(&format!("the report is in {}; open it in a browser", page.display()));

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use super::manage::{self, number, offset};
 use super::representations::{self, Registered};
 use super::transfer::{Access, Place, UserBuffer, begin, end, start, transfer};
-use super::{Name, enter, files};
+use super::{Name, enter, files, passing_on};
 use crate::binding::Mpi;
 
 /// A name that ends with a zero byte.
@@ -24,10 +24,11 @@ const fn terminated(name: &'static str) -> &'static CStr {
 ///
 /// `short if` says when a large-count form may be passed on to a library that has the other form
 /// only: both take their arguments in the same registers, so that numbers that fit are the same.
+/// `unless` names what may keep a call from being passed on.
 macro_rules! entries {
     ($prefix:literal,
      $( $name:ident ( $($argument:ident : $type:ty),* $(,)? )
-        $( short if $fits:expr )? => $serve:expr; )*) => {
+        $( unless $refuse:ident )? $( short if $fits:expr )? => $serve:expr; )*) => {
         $(
             mod $name {
                 #[allow(unused_imports)]
@@ -48,10 +49,19 @@ macro_rules! entries {
                 unsafe fn both($($argument: $type),*) -> c_int {
                     const NAME: &CStr =
                         terminated(concat!("PMPI_", $prefix, stringify!($name), "\0"));
+                    type Refuse = unsafe fn($($type),*) -> Option<c_int>;
+                    #[allow(unused_mut, unused_assignments)]
+                    let mut refuse: Option<Refuse> = None;
+                    $( refuse = Some(passing_on::$refuse); )?
                     let pass_on = |function: *mut c_void| {
                         type Function = unsafe extern "C" fn($($type),*) -> c_int;
-                        // SAFETY: the library's own function of this name has this type.
+                        // SAFETY: both take the arguments of the call; the library's own function
+                        // of this name has this type.
                         unsafe {
+                            let refused = refuse.and_then(|refuse| refuse($($argument),*));
+                            if let Some(code) = refused {
+                                return code;
+                            }
                             let function = std::mem::transmute::<*mut c_void, Function>(function);
                             function($($argument),*)
                         }
@@ -72,7 +82,8 @@ macro_rules! entries {
 // functions called say what they need of it.
 
 entries! { "File_",
-    open(comm: usize, name: *const c_char, amode: c_int, info: usize, file: *mut usize) =>
+    open(comm: usize, name: *const c_char, amode: c_int, info: usize, file: *mut usize)
+        unless refuse_open =>
         |mpi, comm, name, amode, info, file| unsafe {
             manage::open(mpi, comm, name, amode, info, file)
         };
@@ -132,7 +143,7 @@ entries! { "File_",
     get_atomicity(file: usize, atomic: *mut c_int) => |mpi, file, atomic| unsafe {
         number(mpi, file, atomic, |open| Ok(c_int::from(open.file.atomicity())))
     };
-    sync(file: usize) => |mpi, file| files::with(mpi, file, |open| open.file.sync());
+    sync(file: usize) => |mpi, file| manage::sync(mpi, file);
     create_errhandler(callback: usize, handler: *mut c_void) =>
         |mpi, callback, handler| unsafe { manage::create_errhandler(mpi, callback, handler) };
     set_errhandler(file: usize, handler: usize) =>

@@ -152,7 +152,7 @@ fn group(mpi: &'static Mpi, comm: usize) -> Result<Group> {
 }
 
 /// The ranks that open a file.
-fn communicator(mpi: &'static Mpi, comm: usize) -> Result<MpiCommunicator> {
+pub(super) fn communicator(mpi: &'static Mpi, comm: usize) -> Result<MpiCommunicator> {
     if comm == mpi.handle(mpi.abi.comm_null) {
         return Err(argument("open: the communicator is MPI_COMM_NULL"));
     }
@@ -442,6 +442,15 @@ pub(super) unsafe fn number<T>(
 
 pub(super) fn offset(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// MPI_File_sync.
+pub(super) fn sync(mpi: &'static Mpi, handle: usize) -> c_int {
+    match files::briefly(handle, |open| open.file.sync_briefly()) {
+        Some(Ok(())) => 0,
+        // An error is said once more, where its handler may close the file.
+        _ => files::with(mpi, handle, |open| open.file.sync()),
+    }
 }
 
 /// MPI_File_set_size and MPI_File_preallocate.

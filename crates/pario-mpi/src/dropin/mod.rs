@@ -5,6 +5,7 @@
 //! | `entries` | every `MPI_File_*` and `PMPI_File_*`, one line each |
 //! | `files` | open files and their handles |
 //! | `manage` | open, close, views, sizes, hints: what is not data access |
+//! | `passing_on` | whether all ranks pass calls on to the library's own MPI-IO |
 //! | `representations` | data representations that a program registers |
 //! | `transfer` | reads and writes |
 //! | `requests` | non-blocking calls as requests of the MPI library |
@@ -22,6 +23,7 @@ mod errors;
 mod files;
 mod fortran;
 mod manage;
+mod passing_on;
 mod representations;
 mod requests;
 mod transfer;
@@ -77,6 +79,7 @@ impl Name {
 }
 
 /// Runs an entry point: passes it on if pario is switched off, otherwise serves it.
+#[inline(always)]
 fn enter(
     name: impl Into<Name>,
     pass_on: impl FnOnce(*mut c_void) -> c_int,

@@ -3,13 +3,22 @@
 //! Each is a generalised request: the library's own Wait and Test accept it, and ask pario for the
 //! status when it has ended. It is completed at once, or where tasks make progress
 //! (`crate::progress`).
+//!
+//! MPICH calls functions of a request while a thread waits for it or tests it, if it is given any
+//! (`MPIX_Grequest_start`). So the thread that waits carries the call forward, and sleeps if there
+//! is nothing to do. MPICH holds no lock then.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pario::{Error, ErrorClass, Result};
 
+use crate::abi::Family;
 use crate::binding::Mpi;
+use crate::node::bell;
+use crate::panics;
+use crate::wait::Asked;
 
 /// How a call ended.
 #[derive(Clone, Copy, Default)]
@@ -20,9 +29,15 @@ pub(super) struct Ending {
 
 /// A request on its way.
 pub(super) struct Request {
-    mpi: &'static Mpi,
     request: usize,
-    ending: Arc<Mutex<Ending>>,
+    state: Arc<State>,
+}
+
+/// What pario knows of a request, as long as it or the library needs it.
+struct State {
+    mpi: &'static Mpi,
+    ending: Mutex<Ending>,
+    has_ended: AtomicBool,
 }
 
 impl Request {
@@ -34,26 +49,31 @@ impl Request {
         type Query = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
         type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
         type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+        type Wait = unsafe extern "C" fn(c_int, *mut *mut c_void, f64, *mut c_void) -> c_int;
         let (query, free, cancel): (Query, Free, Cancel) =
             (tell_status, free_state, cancel_nothing);
-        let ending: Arc<Mutex<Ending>> = Arc::default();
-        let state = Box::into_raw(Box::new((mpi, ending.clone())));
+        let (query, free, cancel) = (query as usize, free as usize, cancel as usize);
+        let (poll, wait): (Query, Wait) = (poll_request, wait_for_requests);
+        let ending = Mutex::new(Ending::default());
+        let state = Arc::new(State { mpi, ending, has_ended: AtomicBool::new(false) });
+        let kept = Arc::into_raw(state.clone()).cast_mut().cast();
+        let extended = mpi.call.MPIX_Grequest_start.filter(|_| mpi.family != Family::OpenMpi);
         let mut request = 0;
-        // SAFETY: the callbacks have the signatures of MPI's; `free_state` takes the state back.
+        // SAFETY: the callbacks have the signatures of MPI's, and MPICH's for the extended ones;
+        // `free_state` takes the state back.
         let code = unsafe {
-            (mpi.call.Grequest_start)(
-                query as usize,
-                free as usize,
-                cancel as usize,
-                state.cast(),
-                &mut request,
-            )
+            match extended {
+                Some(start) => {
+                    start(query, free, cancel, poll as usize, wait as usize, kept, &mut request)
+                }
+                None => (mpi.call.Grequest_start)(query, free, cancel, kept, &mut request),
+            }
         };
         match code {
-            0 => Ok(Request { mpi, request, ending }),
+            0 => Ok(Request { request, state }),
             code => {
                 // SAFETY: the library has not taken the state.
-                drop(unsafe { Box::from_raw(state) });
+                drop(unsafe { Arc::from_raw(kept.cast::<State>()) });
                 let text = format!("MPI_Grequest_start failed with MPI error {code}");
                 Err(Error::new(ErrorClass::Other, text))
             }
@@ -67,29 +87,58 @@ impl Request {
 
     /// Ends the request.
     pub(super) fn complete(self, ending: Ending) {
-        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = ending;
+        *self.state.ending.lock().unwrap_or_else(PoisonError::into_inner) = ending;
         // SAFETY: the request was started and is completed once.
-        unsafe { (self.mpi.call.Grequest_complete)(self.request) };
+        unsafe { (self.state.mpi.call.Grequest_complete)(self.request) };
+        self.state.has_ended.store(true, Ordering::Release);
+        // The thread that waits for it may be another one, and asleep.
+        bell::own().ring();
     }
 }
 
-type State = (&'static Mpi, Arc<Mutex<Ending>>);
-
 unsafe extern "C" fn tell_status(state: *mut c_void, status: *mut c_void) -> c_int {
-    // SAFETY: the state is the one that `start` boxed, alive until `free_state`.
-    let (mpi, ending) = unsafe { &*state.cast::<State>() };
-    let ending = *ending.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the state is the one that `start` kept, alive until `free_state`.
+    let state = unsafe { &*state.cast::<State>() };
+    let ending = *state.ending.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the library passes a status of its own.
-    unsafe { super::transfer::set_status(mpi, status, ending.bytes) };
+    unsafe { super::transfer::set_status(state.mpi, status, ending.bytes) };
     ending.code
 }
 
 unsafe extern "C" fn free_state(state: *mut c_void) -> c_int {
-    // SAFETY: the state is the one that `start` boxed; the library frees it once.
-    drop(unsafe { Box::from_raw(state.cast::<State>()) });
+    // SAFETY: the state is the one that `start` kept; the library frees it once.
+    drop(unsafe { Arc::from_raw(state.cast::<State>()) });
     0
 }
 
 unsafe extern "C" fn cancel_nothing(_state: *mut c_void, _complete: c_int) -> c_int {
+    0
+}
+
+/// Called by MPICH again and again while a thread waits for a request, and once when it tests it.
+unsafe extern "C" fn poll_request(state: *mut c_void, _status: *mut c_void) -> c_int {
+    // SAFETY: the state is the one that `start` kept, alive until `free_state`.
+    let state = unsafe { &*state.cast::<State>() };
+    let poll = || Asked::alone(state.mpi).poll_for_request();
+    panics::end_the_job(state.mpi, "a thread that waits for a non-blocking call", poll);
+    0
+}
+
+/// Called by MPICH when a thread waits for all of several requests.
+unsafe extern "C" fn wait_for_requests(
+    count: c_int,
+    states: *mut *mut c_void,
+    _seconds: f64,
+    status: *mut c_void,
+) -> c_int {
+    for index in 0..usize::try_from(count).unwrap_or(0) {
+        // SAFETY: the library passes this number of states, which `start` kept.
+        let (place, state) =
+            unsafe { (*states.add(index), &*(*states.add(index)).cast::<State>()) };
+        while !state.has_ended.load(Ordering::Acquire) {
+            // SAFETY: as above.
+            unsafe { poll_request(place, status) };
+        }
+    }
     0
 }

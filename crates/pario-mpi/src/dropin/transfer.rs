@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use pario::{Datatype, Error, ErrorClass, OwnedBuffer, Position, Result, Source, Status, Target};
 
 use super::files::{self, OpenFile, Split};
-use super::representations::Conversion;
+use super::representations::{Conversion, Converted};
 use super::requests::{Ending, Request};
 use super::{device, errors};
 use crate::binding::Mpi;
@@ -37,6 +37,9 @@ pub(super) struct UserBuffer {
     pub(super) datatype: usize,
 }
 
+// SAFETY: the address is only used by the call, on whatever thread carries it forward.
+unsafe impl Send for UserBuffer {}
+
 /// A buffer of the program, which keeps it alive and leaves it alone until the call has ended; or
 /// what is wrong with it.
 struct Raw(Result<Memory>);
@@ -49,6 +52,19 @@ pub(super) struct Memory {
 
 // SAFETY: the address is only used by the call, on whatever thread carries it forward.
 unsafe impl Send for Memory {}
+
+/// What a buffer of the program is in the file's form, or what is wrong with it.
+struct InFile(Result<Converted>);
+
+impl OwnedBuffer for InFile {
+    fn source(&self) -> Result<Source<'_>> {
+        self.0.as_ref().map(|room| Source::from(&room.bytes)).map_err(Clone::clone)
+    }
+
+    fn target(&mut self) -> Result<Target<'_>> {
+        self.0.as_mut().map(|room| Target::from(&mut room.bytes)).map_err(|error| error.clone())
+    }
+}
 
 impl OwnedBuffer for Raw {
     fn source(&self) -> Result<Source<'_>> {
@@ -147,7 +163,7 @@ fn blocking(open: &OpenFile, access: Access, buffer: Result<UserBuffer>) -> Resu
         return told(result, *buffer);
     }
     if let Some(conversion) = open.conversion(access.write) {
-        return converted(open, access, buffer, &conversion);
+        return converted(open, access, &buffer, &conversion);
     }
     let (position, mut raw) = arguments(open.mpi, access, buffer);
     match (access.write, access.collective) {
@@ -167,7 +183,7 @@ fn quick(
     len_max: usize,
 ) -> Option<Result<Status>> {
     let Ok(position) = access.place.position() else { return None };
-    if access.collective || open.converts.load(Ordering::Acquire) || buffer.address.is_null() {
+    if open.converts.load(Ordering::Acquire) || buffer.address.is_null() {
         return None;
     }
     let count = usize::try_from(buffer.count).ok()?;
@@ -179,9 +195,13 @@ fn quick(
     // SAFETY: the program has `len` bytes at this address, which nothing else changes meanwhile;
     // they end inside the address space.
     unsafe {
-        match access.write {
-            true => open.file.write_run(position, std::slice::from_raw_parts(address, len)),
-            false => open.file.read_run(position, std::slice::from_raw_parts_mut(address, len)),
+        let (file, bytes) = (&open.file, || std::slice::from_raw_parts(address, len));
+        let room = || std::slice::from_raw_parts_mut(address, len);
+        match (access.write, access.collective) {
+            (true, false) => file.write_run(position, bytes()),
+            (true, true) => file.write_all_run(position, bytes()),
+            (false, false) => file.read_run(position, room()),
+            (false, true) => file.read_all_run(position, room()),
         }
     }
 }
@@ -192,18 +212,15 @@ fn told(result: Result<Status>, buffer: UserBuffer) -> Result<Status> {
     result.or_else(|error| device::refuse(buffer.address).and(Err(error)))
 }
 
-/// As [`blocking`], for a file whose data the program converts itself.
-fn converted(
-    open: &OpenFile,
+/// As [`arguments`], for a file whose data the program converts itself. The kind of the position
+/// decides which steps a collective takes, so that it stays.
+fn converted_arguments(
     access: Access,
-    buffer: Result<UserBuffer>,
+    buffer: &Result<UserBuffer>,
     conversion: &Conversion,
-) -> Result<Status> {
-    let file = &open.file;
-    // What is wrong on this rank is announced to the others, as in `blocking`; the kind of the
-    // position decides which steps a collective takes, so that it stays.
+) -> (Position, InFile) {
     let position = access.place.position();
-    let mut room = position.as_ref().map_err(Clone::clone).and_then(|_| {
+    let room = position.as_ref().map_err(Clone::clone).and_then(|_| {
         let buffer = buffer.as_ref().map_err(Clone::clone)?;
         match access.write {
             // SAFETY: the buffer is the program's, for this write.
@@ -211,26 +228,56 @@ fn converted(
             false => conversion.room(buffer),
         }
     });
-    let position = position.unwrap_or(Position::At(0));
-    let bytes = room.as_mut().map(|room| &mut room.bytes).map_err(|error| error.clone());
-    let mut status = match (access.write, access.collective) {
-        (true, false) => file.write(position, &*bytes?)?,
-        (true, true) => file.try_write_all(position, bytes.map(|bytes| Source::from(&*bytes)))?,
-        (false, false) => file.read(position, bytes?)?,
-        (false, true) => file.try_read_all(position, bytes.map(Target::from))?,
-    };
-    let mut room = room?;
-    let moved = room.memory_moved(status.bytes);
-    if !access.write {
-        // SAFETY: the buffer is the program's, for this read.
-        let decoded = unsafe { conversion.decode(&buffer?, &mut room, status.bytes) };
-        // The bytes of this rank stay where they are, also if another cannot convert its own.
-        let bytes = if decoded.is_ok() { moved } else { 0 };
-        let agreed = if access.collective { file.agree_on(decoded) } else { decoded };
-        agreed.map_err(|error| error.after_moving(bytes))?;
+    (position.unwrap_or(Position::At(0)), InFile(room))
+}
+
+impl InFile {
+    /// The status of a call in terms of the program's buffer.
+    fn written(&self, mut status: Status) -> Result<Status> {
+        status.bytes = self.0.as_ref().map_err(Clone::clone)?.memory_moved(status.bytes);
+        Ok(status)
     }
-    status.bytes = moved;
-    Ok(status)
+
+    /// Converts what a read brought, into the program's buffer.
+    fn read(
+        &mut self,
+        status: Status,
+        buffer: &Result<UserBuffer>,
+        conversion: &Conversion,
+    ) -> Result<Status> {
+        let done = self.written(status)?;
+        let room = self.0.as_mut().map_err(|error| error.clone())?;
+        let buffer = buffer.as_ref().map_err(Clone::clone)?;
+        // SAFETY: the buffer is the program's, for this read.
+        unsafe { conversion.decode(buffer, room, status.bytes)? };
+        Ok(done)
+    }
+}
+
+/// As [`blocking`], for a file whose data the program converts itself.
+fn converted(
+    open: &OpenFile,
+    access: Access,
+    buffer: &Result<UserBuffer>,
+    conversion: &Conversion,
+) -> Result<Status> {
+    let file = &open.file;
+    let (position, mut room) = converted_arguments(access, buffer, conversion);
+    match (access.write, access.collective) {
+        (true, false) => room.written(file.write(position, room.source()?)?),
+        (true, true) => room.written(file.try_write_all(position, room.source())?),
+        (false, false) => {
+            let status = file.read(position, room.target()?)?;
+            room.read(status, buffer, conversion)
+        }
+        (false, true) => {
+            let read = file.try_read_all(position, room.target());
+            let decoded = read.and_then(|status| room.read(status, buffer, conversion));
+            // The bytes of this rank stay where they are, also if another cannot convert its own.
+            let bytes = decoded.as_ref().map_or_else(Error::moved, |status| status.bytes);
+            file.agree_on(decoded).map_err(|error| error.after_moving(bytes))
+        }
+    }
 }
 
 /// How a call ended, for statuses: its code, after the file's handler was called, and its bytes.
@@ -305,7 +352,6 @@ pub(super) unsafe fn start(
         false => Ok(buffer),
     };
     let background = access.collective
-        && open.conversion(access.write).is_none()
         && progress::go_on_by_themselves(mpi)
         && open.file.communicator().size() > 1;
     // SAFETY: as above.
@@ -341,16 +387,50 @@ fn in_background(
     buffer: Result<UserBuffer>,
     request: Option<Request>,
 ) {
-    let mpi = open.mpi;
-    let (position, raw) = arguments(mpi, access, buffer);
+    if let Some(conversion) = open.conversion(access.write) {
+        return converted_in_background(open, access, buffer, conversion, request);
+    }
+    let (position, raw) = arguments(open.mpi, access, buffer);
     let pending = match access.write {
         true => open.file.iwrite_all(position, raw),
         false => open.file.iread_all(position, raw),
     };
+    complete_after(open, async move { pending.await.0 }, request);
+}
+
+/// As [`in_background`], for a file whose data the program converts itself. Data that is written is
+/// converted at once, data that is read by the thread that carries the call to its end.
+fn converted_in_background(
+    open: Arc<OpenFile>,
+    access: Access,
+    buffer: Result<UserBuffer>,
+    conversion: Conversion,
+    request: Option<Request>,
+) {
+    let (position, room) = converted_arguments(access, &buffer, &conversion);
+    if access.write {
+        let pending = open.file.iwrite_all(position, room);
+        let written = async move {
+            let (result, room) = pending.await;
+            result.and_then(|status| room.written(status))
+        };
+        return complete_after(open, written, request);
+    }
+    let convert = move |room: &mut InFile, status| room.read(status, &buffer, &conversion);
+    let pending = open.file.iread_all_converted(position, room, convert);
+    complete_after(open, async move { pending.await.0 }, request);
+}
+
+/// Completes a request, if there is one, with the outcome of a call.
+fn complete_after(
+    open: Arc<OpenFile>,
+    call: impl Future<Output = Result<Status>> + Send + 'static,
+    request: Option<Request>,
+) {
     progress::spawn(
-        mpi,
+        open.mpi,
         Box::pin(async move {
-            let (result, _) = pending.await;
+            let result = call.await;
             // From the end of the request on, another thread may close the file: it is let go.
             if let Some(request) = request {
                 request.complete(ending(open, &result));

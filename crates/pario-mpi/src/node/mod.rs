@@ -29,7 +29,7 @@ mod segment;
 pub(crate) mod traffic;
 
 pub(crate) use frame::Stream;
-pub(crate) use place::{Place, nodes};
+pub(crate) use place::{Place, nodes, same_choice};
 pub(crate) use segment::Segment;
 use traffic::{State, Traffic};
 
@@ -90,8 +90,9 @@ pub(crate) fn meet(mpi: &'static Mpi, own: &Own, ranks: &dyn Gather) -> Result<N
     let file = (size > 1).then(Segment::file).flatten();
     let mut place = Place::of_this_process(file.as_ref(), wanted(rank));
     place.host = pretended_host.unwrap_or(place.host);
-    place.goes_on = u16::from(progress::go_on_by_themselves(mpi));
+    place.goes_on = u8::from(progress::go_on_by_themselves(mpi));
     let places = ranks.places(place)?;
+    same_choice(&places)?;
     let first_goes_on = places.first().is_some_and(|first| first.goes_on != 0);
     let wanted = NodeMemory::of_level(places.iter().map(Place::level).min());
     let numbers = nodes(&places);

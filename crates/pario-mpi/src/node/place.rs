@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
 use pario::comm::Affinity;
+use pario::{Error, ErrorClass, Result};
 
 use super::bell;
 use crate::environment::NodeMemory;
@@ -24,7 +25,9 @@ pub(crate) struct Place {
     pub(super) bell: i32,
     pub(super) memory: u16,
     /// Whether it carries tasks on while its program waits inside MPI; a number that is not zero.
-    pub(crate) goes_on: u16,
+    pub(crate) goes_on: u8,
+    /// Whether it passes its calls on to the MPI library's own MPI-IO; a number that is not zero.
+    passes_on: u8,
     /// The cores that it may use.
     pub(crate) affinity: Affinity,
 }
@@ -40,14 +43,43 @@ impl Place {
             bell: bell::descriptor(),
             memory: u16::from(memory.level()),
             goes_on: 0,
+            passes_on: 0,
             affinity: Affinity::of_this_thread(),
         }
+    }
+
+    /// A rank that passes its calls on, and shares nothing.
+    pub(crate) fn of_one_that_passes_on() -> Place {
+        Place { passes_on: 1, ..Place::default() }
     }
 
     /// How much of its node the rank wants to use: a [`NodeMemory::level`].
     pub(crate) fn level(&self) -> u32 {
         self.memory.into()
     }
+}
+
+/// An error where some ranks pass their calls on and others do not.
+///
+/// # Errors
+/// `NotSame` with the ranks that differ from rank 0; the same on all ranks.
+pub(crate) fn same_choice(places: &[Place]) -> Result<()> {
+    let first = places.first().is_some_and(|first| first.passes_on != 0);
+    let others = (0u32..).zip(places).filter(|(_, place)| (place.passes_on != 0) != first);
+    let others: Vec<String> = others.map(|(rank, _)| rank.to_string()).collect();
+    let Some(one) = others.first() else { return Ok(()) };
+    let more = match others.len() - 1 {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let (set, not) = match first {
+        true => ("rank 0".to_owned(), format!("rank {one}{more}")),
+        false => (format!("rank {one}{more}"), "rank 0".to_owned()),
+    };
+    let text = format!(
+        "open: PARIO_DISABLE is set on {set} and not on {not}; set it on all ranks or on none"
+    );
+    Err(Error::new(ErrorClass::NotSame, text))
 }
 
 /// The number that no other process has.

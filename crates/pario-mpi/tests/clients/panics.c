@@ -1,4 +1,4 @@
-/* ranks: 2 3 4 */
+/* ranks: 2 3 4 5 */
 /* mpis: all */
 /* pario: yes */
 /* calls: unknown */
@@ -11,7 +11,8 @@
  * still use its buffer. Rank 1 panics, and a run without its own end is one that hangs.
  *
  * The number of ranks says where: in a collective call (2), in a non-blocking one that a thread of
- * pario's carries on where the library permits (3), in MPI_File_open (4).
+ * pario's carries on where the library permits, while the program computes (3), in MPI_File_open
+ * (4), in a non-blocking one that the program waits for (5).
  *
  * PASS is printed before it. The panic comes from preload/fail_clock.c.
  */
@@ -27,7 +28,6 @@ static void arm(int whose) {
     void (*function)(int);
     *(void **)&function = dlsym(RTLD_DEFAULT, "fail_clock_arm");
     CHECK(function, "fail_clock.so is not preloaded");
-    MPI_Barrier(MPI_COMM_WORLD);
     if (client_rank == 1) function(whose);
 }
 
@@ -40,7 +40,7 @@ static MPI_File open_file(void) {
 }
 
 int main(int argc, char **argv) {
-    int provided = -1;
+    int provided = -1, computes;
     MPI_Request request;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     client_describe(argv[0]);
@@ -55,13 +55,23 @@ int main(int argc, char **argv) {
         MPI_File_write_all(file, values, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE);
         break;
     case 3:
-        arm(provided == MPI_THREAD_MULTIPLE ? CLOCK_OF_OTHERS : CLOCK_OF_CALLER);
+        computes = client_rank == 1 && provided == MPI_THREAD_MULTIPLE;
+        arm(computes ? CLOCK_OF_OTHERS : CLOCK_OF_CALLER);
         OK(MPI_File_iwrite_all(file, values, BLOCK, MPI_BYTE, &request));
+        while (computes) pause();
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         break;
-    default:
+    case 4:
         arm(CLOCK_OF_CALLER);
         open_file();
+        break;
+    default:
+        /* The others begin when rank 1 is armed: it has everything left to do in its wait. */
+        if (client_rank != 1) MPI_Barrier(MPI_COMM_WORLD);
+        OK(MPI_File_iwrite_all(file, values, BLOCK, MPI_BYTE, &request));
+        arm(CLOCK_OF_CALLER);
+        if (client_rank == 1) MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
     printf("FAIL rank %d is still here after a panic of rank 1\n", client_rank);
     fflush(stdout);

@@ -38,7 +38,17 @@ int main(int argc, char **argv) {
     const double computed = 0.3;
     MPI_File file;
     MPI_Request request;
+#ifdef LEVEL
+    int provided = -1;
+    MPI_Init_thread(&argc, &argv, LEVEL, &provided);
+    client_describe(argv[0]);
+    if (provided < LEVEL) {
+        if (client_rank == 0) printf("SKIP this library has no such level of threads\n");
+        return client_end();
+    }
+#else
     client_start(&argc, &argv);
+#endif
     share_a_core();
     memset(values, client_rank + 1, BLOCK);
     const char *name = scratch("waits_asleep.data");

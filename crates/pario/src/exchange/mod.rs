@@ -49,7 +49,7 @@ mod window;
 pub(crate) use gate::Gate;
 use outcome::Part;
 use protect::{Intent, Protection, lock};
-pub(crate) use schedule::{SLOTS_MAX, WINDOWS_MAX};
+pub(crate) use schedule::{SLOTS_MAX, SYNC_FAILED, WINDOWS_MAX};
 
 /// The atomic numbers of `schedule` and `gate`; a model checker has its own.
 mod sync {

@@ -42,6 +42,8 @@ const SETTLED: usize = LINE + 1;
 const FINISHED: usize = 2 * LINE;
 /// The first line of the gate.
 pub(super) const GATE: usize = 3 * LINE;
+/// The sync of the file that failed first, if one did (`file/unsynced.rs`).
+pub(crate) const SYNC_FAILED: usize = GATE + 1;
 /// The slots, a line each.
 const SLOTS: usize = 4 * LINE;
 /// Numbers of all ranks together.

@@ -17,6 +17,7 @@ use super::opening;
 use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
 use super::reported::{Reported, Served};
+use super::unsynced::Unsynced;
 use crate::comm::Communicator;
 use crate::comm::collective::broadcast;
 use crate::error::{Error, ErrorClass, Result};
@@ -46,6 +47,9 @@ pub struct Handle {
     pub(super) calls: AtomicU64,
     /// Whether a blocking collective goes on.
     pub(super) alone: Arc<AtomicBool>,
+    /// Whether there may be calls in `State::running`: a look at it saves a lock.
+    pub(super) handed_over: AtomicBool,
+    pub(super) unsynced: Unsynced,
     pub(super) state: Mutex<State>,
 }
 
@@ -195,12 +199,16 @@ impl Handle {
         self.communicator.counter_add(0)
     }
 
-    /// Offset in the file of a position in the view.
+    /// Offset in the file of a position in the view. Position 0 of a view that shows nothing is at
+    /// its displacement.
     ///
     /// # Errors
-    /// `Type` if it lies beyond 2^63, `Arg` if the view shows nothing.
+    /// `Type` if it lies beyond 2^63, `Arg` if the view shows nothing and the position is not 0.
     pub fn byte_offset(&self, position: u64) -> Result<u64> {
         let view = self.state().view.clone();
+        if position == 0 && view.filetype_bytes == 0 {
+            return Ok(view.view.displacement());
+        }
         crate::request::etypes(&view, view.etype_bytes).map_err(|error| self.explain(error))?;
         let access = crate::request::access(&view, position, view.etype_bytes);
         Ok(access.map_err(|error| self.explain(error))?.offset_of(0))
@@ -465,6 +473,7 @@ impl Handle {
         let call = self.next_call();
         self.wait_for(self.running()).await;
         let bytes = self.enter_same(call, name, bytes).await?;
+        self.changed_together();
         let own = match (self.mode.write, self.communicator.rank()) {
             (false, _) => {
                 let text = format!("{name}: the file was opened for reading only");
@@ -473,22 +482,9 @@ impl Handle {
             (true, 0) => change(&*self.storage, bytes),
             (true, _) => Ok(()),
         };
-        self.agree(call, own).await
-    }
-
-    /// Moves written bytes to the device and makes them visible to all ranks; all ranks call it.
-    ///
-    /// # Errors
-    /// The same class on all ranks. A failed sync is never retried: later ones fail too.
-    pub async fn sync(&self) -> Result<()> {
-        let call = self.next_call();
-        self.wait_for(self.running()).await;
-        self.enter(call, "sync", Ok(0)).await?;
-        let own = match self.mode.write {
-            true => self.storage.sync(),
-            false => Ok(()),
-        };
-        self.agree(call, own).await
+        let agreed = self.agree(call, own).await;
+        self.unsynced.changed();
+        agreed
     }
 
     /// Makes the result of something that every rank did by itself that of all ranks; all ranks
@@ -497,7 +493,11 @@ impl Handle {
     /// # Errors
     /// The same class on all ranks: the most specific that any rank gave.
     pub async fn agree_on<T: Send>(&self, own: Result<T>) -> Result<T> {
-        let call = self.next_call();
+        self.agree_in(self.next_call(), own).await
+    }
+
+    /// As [`Handle::agree_on`], as a call whose number the ranks took earlier, all in one order.
+    pub(super) async fn agree_in<T: Send>(&self, call: u64, own: Result<T>) -> Result<T> {
         self.enter(call, "agree_on", own.as_ref().map(|_| 0).map_err(Clone::clone)).await?;
         own
     }
@@ -506,7 +506,7 @@ impl Handle {
     ///
     /// # Errors
     /// The same class on all ranks: what the system finds on any of them when it closes the file,
-    /// or when it deletes it. The file is closed all the same.
+    /// or when it deletes it, or what an earlier sync found. The file is closed all the same.
     pub async fn close(&self) -> Result<()> {
         let call = self.next_call();
         self.wait_for(self.running()).await;
@@ -514,7 +514,7 @@ impl Handle {
         let told = self.state().hints.statistics != Statistics::Off;
         if !told && !self.mode.delete_on_close {
             // What is left to do is every rank's own: one message says all.
-            let closed = self.storage.close();
+            let closed = self.close_own();
             return self.enter(call, "close", closed.map(|()| 0)).await.map(|_| ());
         }
         self.enter(call, "close", Ok(0)).await?;
@@ -522,12 +522,17 @@ impl Handle {
             // A rank that is gone is found, and reported, by what follows.
             let _ = self.print_summary(call).await;
         }
-        let closed = self.storage.close();
+        let closed = self.close_own();
         let deleted = match self.mode.delete_on_close && self.communicator.rank() == 0 {
             true => self.delete(),
             false => Ok(()),
         };
         self.agree(call, closed.and(deleted)).await
+    }
+
+    /// Closes the file on this rank; a sync that failed here is the concern of all ranks now.
+    fn close_own(&self) -> Result<()> {
+        self.storage.close().and(self.unsynced.failure())
     }
 
     /// Deletes the file that was opened.
@@ -538,8 +543,12 @@ impl Handle {
 
     /// Calls that have been handed over and have not ended.
     pub(super) fn running(&self) -> Vec<Arc<Done>> {
+        if !self.handed_over.load(Ordering::SeqCst) {
+            return Vec::new();
+        }
         let mut state = self.state();
         state.running.retain(|done| !done.is_done());
+        self.handed_over.store(!state.running.is_empty(), Ordering::SeqCst);
         state.running.clone()
     }
 

@@ -4,11 +4,12 @@
 //! | --- | --- |
 //! | `options` | opening: access modes, hints, drivers |
 //! | `opening` | the steps of an open, which all ranks take together |
-//! | `handle` | an open file: views, pointers, sizes, sync; calls as futures |
+//! | `handle` | an open file: views, pointers, sizes; calls as futures |
 //! | `local` | what a file says and does on one rank alone |
 //! | `transfer` | reads and writes, from the call to the executor |
 //! | `planned` | collective calls planned once and run many times |
 //! | `pending` | calls that have been handed over |
+//! | `unsynced` | what a sync has to do, and with whom |
 //! | `reported` | what a file reports of itself beside the hints |
 
 use std::io::SeekFrom;
@@ -20,6 +21,7 @@ use crate::comm::block_on;
 use crate::datatype::{Datatype, Elementary};
 use crate::error::{Error, ErrorClass, Result};
 use crate::hints::HintSet;
+use crate::plan::Direction;
 use crate::request::{Kind, Position};
 use crate::storage;
 use crate::view::View;
@@ -35,8 +37,9 @@ mod planned;
 mod reported;
 mod summary;
 mod transfer;
+mod unsynced;
 
-use transfer::Run;
+use transfer::{Begun, Run};
 
 pub use handle::Handle;
 pub use options::{AccessMode, OpenOptions};
@@ -197,10 +200,9 @@ impl File {
     /// The buffer comes from a source or target that the caller borrows for this call.
     fn try_call(&self, kind: Kind, position: Position, buffer: Result<Buffer>) -> Result<Status> {
         if let Ok(buffer) = &buffer
-            && !kind.collective
             && buffer.is_contiguous()
             && let Some(run) = Run::of(kind, buffer)
-            && let Some(result) = self.handle.straight(position, run)
+            && let Some(result) = self.handle.straight(kind, position, run)
         {
             return result;
         }
@@ -213,16 +215,26 @@ impl File {
     /// Writes bytes on this rank alone, if that takes one storage call and nothing else: a quick
     /// way for libraries that offer files to others, such as MPI's. `None` if it takes more, or if
     /// something is wrong; nothing has happened then, and [`File::write`] serves or refuses it.
-    #[inline]
     pub fn write_run(&self, position: Position, bytes: &[u8]) -> Option<Result<Status>> {
-        self.handle.straight(position, Run::Write(bytes))
+        self.handle.straight(Kind::WRITE, position, Run::Write(bytes))
+    }
+
+    /// Writes bytes on all ranks together, if there is only one, and this takes one storage call
+    /// and nothing else; as [`File::write_run`].
+    pub fn write_all_run(&self, position: Position, bytes: &[u8]) -> Option<Result<Status>> {
+        self.handle.straight(Kind::WRITE_ALL, position, Run::Write(bytes))
     }
 
     /// Reads bytes on this rank alone, if that takes one storage call and nothing else; as
     /// [`File::write_run`].
-    #[inline]
     pub fn read_run(&self, position: Position, bytes: &mut [u8]) -> Option<Result<Status>> {
-        self.handle.straight(position, Run::Read(bytes))
+        self.handle.straight(Kind::READ, position, Run::Read(bytes))
+    }
+
+    /// Reads bytes on all ranks together, if there is only one, and this takes one storage call
+    /// and nothing else; as [`File::write_run`].
+    pub fn read_all_run(&self, position: Position, bytes: &mut [u8]) -> Option<Result<Status>> {
+        self.handle.straight(Kind::READ_ALL, position, Run::Read(bytes))
     }
 
     /// Reads on this rank alone, in the background.
@@ -253,24 +265,39 @@ impl File {
         self.start(Kind::WRITE_ALL, position.into(), source)
     }
 
-    fn start<B: OwnedBuffer>(&self, kind: Kind, position: Position, mut buffer: B) -> Pending<B> {
-        use crate::plan::Direction;
-        let memory = match kind.direction {
-            Direction::Read => buffer.target().map(|target| target.buffer),
-            Direction::Write => buffer.source().map(|source| source.buffer),
-        };
-        let signature = memory.as_ref().map(|memory| memory.signature());
-        let begun = self.handle.begin(kind, position, signature.map_err(Clone::clone), false);
+    /// Reads on all ranks together, in the background. Then each rank converts what it has read,
+    /// which has one outcome for all ranks: an error of one is an error of each.
+    pub fn iread_all_converted<B: OwnedBuffer>(
+        &self,
+        position: impl Into<Position>,
+        mut target: B,
+        convert: impl FnOnce(&mut B, Status) -> Result<Status> + Send + 'static,
+    ) -> Pending<B> {
+        let begun = self.begin_owned(Kind::READ_ALL, position.into(), &mut target);
+        // All ranks start their calls in one order, and end them in any.
+        let agreement = self.handle.next_call();
         let handle = self.handle.clone();
         Pending::spawn(self.handle.clone(), async move {
-            // The buffer has moved, and its memory with it: it is named again.
-            let memory = match kind.direction {
-                Direction::Read => buffer.target().map(|target| target.buffer),
-                Direction::Write => buffer.source().map(|source| source.buffer),
-            };
-            let result = handle.run(begun, memory.as_ref().map_err(Clone::clone)).await;
-            (result, buffer)
+            let read = run_owned(&handle, Kind::READ_ALL, begun, &mut target).await;
+            let converted = read.and_then(|status| convert(&mut target, status));
+            let bytes = converted.as_ref().map_or_else(Error::moved, |status| status.bytes);
+            let agreed = handle.agree_in(agreement, converted).await;
+            (agreed.map_err(|error| error.after_moving(bytes)), target)
         })
+    }
+
+    fn start<B: OwnedBuffer>(&self, kind: Kind, position: Position, mut buffer: B) -> Pending<B> {
+        let begun = self.begin_owned(kind, position, &mut buffer);
+        let handle = self.handle.clone();
+        Pending::spawn(self.handle.clone(), async move {
+            (run_owned(&handle, kind, begun, &mut buffer).await, buffer)
+        })
+    }
+
+    fn begin_owned<B: OwnedBuffer>(&self, kind: Kind, position: Position, buffer: &mut B) -> Begun {
+        let memory = memory_of(kind, buffer);
+        let signature = memory.as_ref().map(|memory| memory.signature()).map_err(Clone::clone);
+        self.handle.begin(kind, position, signature, false)
     }
 
     /// Begins a collective read; [`Split::end`] ends it.
@@ -489,12 +516,23 @@ impl File {
         block_on(&*self.handle.communicator, self.handle.try_preallocate(bytes))
     }
 
-    /// Moves written bytes to the device; see [`Handle::sync`].
+    /// Moves what this rank wrote to the device; all ranks call it.
+    ///
+    /// It is no barrier: a rank that has written nothing since its last sync returns at once, and
+    /// ranks wait for each other only where another node may have stored their bytes. To read what
+    /// another rank wrote, sync, let the ranks meet, and sync again.
     ///
     /// # Errors
-    /// As [`Handle::sync`].
+    /// What the storage says. A failed sync is never retried: later ones fail too, and so does the
+    /// close, on all ranks.
     pub fn sync(&self) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.sync())
+    }
+
+    /// Syncs if that takes no time: if this rank has written nothing since its last sync, or the
+    /// file is in memory, and it waits for nothing. `None` otherwise; nothing has happened then.
+    pub fn sync_briefly(&self) -> Option<Result<()>> {
+        self.handle.sync_briefly()
     }
 
     /// One result of all ranks; see [`Handle::agree_on`].
@@ -512,4 +550,23 @@ impl File {
     pub fn close(self) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.close())
     }
+}
+
+/// The memory of a buffer for a call of this kind.
+fn memory_of<B: OwnedBuffer>(kind: Kind, buffer: &mut B) -> Result<Buffer> {
+    match kind.direction {
+        Direction::Read => buffer.target().map(|target| target.buffer),
+        Direction::Write => buffer.source().map(|source| source.buffer),
+    }
+}
+
+/// Carries a begun call out. The buffer has moved since, and its memory with it: it is named again.
+async fn run_owned<B: OwnedBuffer>(
+    handle: &Handle,
+    kind: Kind,
+    begun: Begun,
+    buffer: &mut B,
+) -> Result<Status> {
+    let memory = memory_of(kind, buffer);
+    handle.run(begun, memory.as_ref().map_err(Clone::clone)).await
 }

@@ -9,7 +9,7 @@
 //! An error of any rank is the outcome on all of them, and a file that was created is deleted.
 
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use super::kept::KeptPlans;
 use super::learned::Learned;
 use super::options::{AccessMode, OpenOptions};
 use super::reported::{Reported, Served, Visible};
+use super::unsynced::{Unsynced, forget_failures};
 use crate::comm::Communicator;
 use crate::comm::collective::broadcast;
 use crate::datatype::wire::{Reader, Writer};
@@ -117,6 +118,7 @@ pub(super) async fn open(
         let deletion = if deletes { driver.deletion(path)? } else { None };
         if comm.rank() == 0 {
             comm.counter_set(start)?;
+            forget_failures(comm);
         }
         Ok((opened, start, deletion))
     });
@@ -175,6 +177,8 @@ pub(super) async fn open(
         deletion: Mutex::new(deletion),
         calls: AtomicU64::new(1),
         alone: Arc::default(),
+        handed_over: AtomicBool::new(false),
+        unsynced: Unsynced::default(),
         state: Mutex::new(state),
     })
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -83,7 +84,11 @@ impl<B: Send + 'static> Pending<B> {
     {
         let (done, ending) = (Arc::new(Done::default()), Arc::new(Mutex::new(None)));
         let pending = Pending { handle, done: done.clone(), ending: ending.clone() };
-        pending.handle.state().running.push(done.clone());
+        {
+            let mut state = pending.handle.state();
+            state.running.push(done.clone());
+            pending.handle.handed_over.store(true, Ordering::SeqCst);
+        }
         let finish = Finish(done);
         let task: Task = Box::pin(async move {
             let finish = finish;

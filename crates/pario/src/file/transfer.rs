@@ -20,7 +20,7 @@ use crate::exchange::inspect::{Circumstances, Known, Outlook, alone, together};
 use crate::exchange::{Gate, Job, Prepared};
 use crate::hints::Hints;
 use crate::number::{narrow, wide};
-use crate::plan::{Direction, Lesson, Steps, plain_writes_lock};
+use crate::plan::{Direction, Lesson, Steps, is_left_open, plain_writes_lock};
 use crate::request::{self, Kind, Position};
 use crate::statistics::CallStatistics;
 use crate::view::{CompiledView, Representation};
@@ -93,21 +93,34 @@ fn time_of_all(one: Duration, since_last: Option<Duration>) -> Duration {
 impl Handle {
     /// Serves the call that most programs make most often: one run of memory from or to one run
     /// of the file, on this rank alone, with nobody in the way. One storage call, nothing planned.
+    /// A collective of one rank is such a call, unless a hint wants it to go through windows.
     ///
     /// `None` for anything else, also for whatever is wrong with the call: nothing has happened
     /// then, and the long way serves or refuses it.
-    pub(super) fn straight(&self, position: Position, run: Run<'_>) -> Option<Result<Status>> {
-        let (kind, len) = match &run {
-            Run::Write(bytes) => (Kind::WRITE, wide(bytes.len())),
-            Run::Read(bytes) => (Kind::READ, wide(bytes.len())),
+    pub(super) fn straight(
+        &self,
+        kind: Kind,
+        position: Position,
+        run: Run<'_>,
+    ) -> Option<Result<Status>> {
+        let len = match &run {
+            Run::Write(bytes) => wide(bytes.len()),
+            Run::Read(bytes) => wide(bytes.len()),
         };
-        if position == Position::Shared || len == 0 || !kind.is_allowed(&self.mode, position) {
+        let is_own = !kind.collective || self.facts.nodes.len() == 1;
+        if !is_own || position == Position::Shared || len == 0 {
+            return None;
+        }
+        if !kind.is_allowed(&self.mode, position) {
             return None;
         }
         let mut state = self.state();
         let view = &*state.view;
         let native = view.view.representation().form() == Form::Native;
-        if state.atomic || !native || !view.layout.is_contiguous() {
+        // As every collective, it ends what was handed over before it.
+        let is_planned = kind.collective
+            && !(is_left_open(&state.hints, kind.direction) && state.running.is_empty());
+        if state.atomic || is_planned || !native || !view.layout.is_contiguous() {
             return None;
         }
         // Most views count bytes, and a division costs more than most of the rest.
@@ -143,12 +156,19 @@ impl Handle {
             _ => None,
         };
         // Counted as if all went well, and corrected otherwise: that saves a lock.
-        let State { statistics, last_call, .. } = &mut *state;
+        let State { statistics, last_call, served, .. } = &mut *state;
         *last_call = CallStatistics::straight(kind, offset, len);
         statistics.add_straight(kind, len);
+        if kind.collective {
+            served.add(last_call);
+        }
         drop(state);
         let moved = match run {
-            Run::Write(bytes) => self.storage.write_at(offset, bytes).map(|()| len),
+            Run::Write(bytes) => {
+                let written = self.storage.write_at(offset, bytes);
+                self.unsynced.changed();
+                written.map(|()| len)
+            }
             Run::Read(bytes) => self.storage.read_at(offset, bytes).map(wide),
         };
         let moved_bytes = moved.as_ref().map_or_else(Error::moved, |&moved| moved);
@@ -273,7 +293,11 @@ impl Handle {
     pub(super) async fn run(&self, begun: Begun, buffer: Result<&Buffer>) -> Result<Status> {
         let began = Instant::now();
         let mut statistics = CallStatistics { call: begun.kind.name, ..Default::default() };
+        let writes = begun.kind.direction == Direction::Write;
         let result = self.run_counted(begun, buffer, &mut statistics).await;
+        if writes {
+            self.unsynced.changed();
+        }
         let moved = result.as_ref().map_or_else(Error::moved, |&bytes| bytes);
         statistics.moved_bytes = moved;
         self.count(began, statistics);
@@ -422,6 +446,9 @@ impl Handle {
         let (lessons, outlook) =
             together(&around, comm, call, access, known, synchronisation).await?;
         self.learn(begun.kind.direction, &lessons);
+        if begun.kind.direction == Direction::Write {
+            self.changed_together();
+        }
         let outlook = match outlook {
             Outlook::Known(number) => {
                 let (prepared, is_given_up) = self.kept(number, &lessons[0])?;
@@ -570,7 +597,13 @@ impl Handle {
         let mut statistics = CallStatistics { call: plan.kind.name, ..Default::default() };
         statistics.requested_bytes = plan.len;
         let job = Job { refused, ..self.job(call, &plan.prepared, buffer) };
+        if plan.kind.direction == Direction::Write {
+            self.changed_together();
+        }
         let result = job.run(&mut statistics).await;
+        if plan.kind.direction == Direction::Write {
+            self.unsynced.changed();
+        }
         statistics.moved_bytes = result.as_ref().map_or_else(Error::moved, |&bytes| bytes);
         self.count(began, statistics);
         result.map(Status::new).map_err(|error| self.explain(error))

@@ -17,15 +17,15 @@
 //! values inside their bounds have an effect, and a process with more rights than its user
 //! (set-uid, set-gid or file capabilities) reads nothing at all. What cannot be used is reported.
 
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
 use super::report::{HintOrigin, IgnoredHint};
+use crate::number::wide;
+use crate::own_file;
 
 const HINTS: &str = "PARIO_HINTS";
 const CRAY_HINTS: &str = "MPICH_MPIIO_HINTS";
@@ -106,9 +106,10 @@ impl Environment {
         let Some(path) = &self.hint_file_path else {
             return Found::default();
         };
-        match read_limited(path) {
+        match own_file::read_small(path, wide(SOURCE_BYTES_MAX) - 1) {
             Ok(text) => hint_lines(&text),
-            Err(reason) => {
+            Err(error) => {
+                let reason = format!("cannot be read: {error}");
                 let path = path.display().to_string();
                 Found::nothing(from_environment("ROMIO_HINTS", &path, reason))
             }
@@ -250,25 +251,6 @@ fn matches(pattern: &str, name: &str) -> bool {
             return false;
         }
         (pattern, name) = (after_star.clone(), taken.clone());
-    }
-}
-
-/// The contents of a small regular file.
-fn read_limited(path: &Path) -> Result<String, String> {
-    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
-    // Without `O_NONBLOCK` the open of a pipe would wait for somebody to write to it.
-    let mut options = OpenOptions::new();
-    let file = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-    let file: File = file.map_err(unreadable)?;
-    if !file.metadata().map_err(unreadable)?.is_file() {
-        return Err("not a regular file".to_owned());
-    }
-    let limit = u64::try_from(SOURCE_BYTES_MAX).map_err(|error| error.to_string())?;
-    let mut contents = Vec::new();
-    file.take(limit).read_to_end(&mut contents).map_err(unreadable)?;
-    match contents.len() < SOURCE_BYTES_MAX {
-        true => Ok(String::from_utf8_lossy(&contents).into_owned()),
-        false => Err(format!("not smaller than {SOURCE_BYTES_MAX} bytes")),
     }
 }
 

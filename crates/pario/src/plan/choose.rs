@@ -242,6 +242,16 @@ fn too_many_rounds(planning: &Planning<'_>, strategy: Strategy) -> bool {
     }
 }
 
+/// Whether hints leave it to `auto` how a collective is served. One rank with one run of bytes
+/// needs no plan then.
+pub(crate) fn is_left_open(hints: &Hints, direction: Direction) -> bool {
+    let switch = match direction {
+        Direction::Read => hints.collective_read,
+        Direction::Write => hints.collective_write,
+    };
+    hints.strategy == Strategy::Auto && switch != Switch::Enable
+}
+
 /// What `auto` chooses from for a collective.
 fn collective(planning: &Planning<'_>) -> Allowed {
     let hints = planning.hints;

@@ -38,6 +38,7 @@ mod lesson;
 mod phased;
 pub(crate) mod two_phase;
 
+pub(crate) use choose::is_left_open;
 use choose::{Candidate, Choice};
 pub(crate) use cost::{Correction, Cost, Factors, Kind, calls_at_once};
 pub use cost::{Part, Term};

@@ -309,16 +309,18 @@ impl ServedCalls {
     }
 }
 
+/// Most often they are the very same text.
+fn same_text(one: &str, other: &str) -> bool {
+    std::ptr::eq(one, other) || one == other
+}
+
 /// Whether these are straight calls of a kind.
 fn is_straight(served: &ServedCalls, kind: Kind) -> bool {
-    // On this rank the texts are the very same ones.
-    std::ptr::eq(&*served.reason, STRAIGHT) && std::ptr::eq(&*served.call, kind.name)
+    same_text(&served.call, kind.name) && same_text(&served.reason, STRAIGHT)
 }
 
 impl FileStatistics {
     pub(crate) fn add(&mut self, call: &CallStatistics) {
-        // Most often it is the very same text.
-        let same_text = |one: &str, other: &str| std::ptr::eq(one, other) || one == other;
         let same = |served: &&mut ServedCalls| {
             served.strategy == call.strategy
                 && same_text(&served.call, call.call)

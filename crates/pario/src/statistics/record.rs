@@ -8,11 +8,13 @@
 //! Times count from the open of the file on rank 0, by the clocks of the nodes: between nodes
 //! they are as good as the nodes' clocks agree.
 
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::json::Object;
 use super::platform::Platform;
@@ -21,6 +23,7 @@ use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::hints::HintOrigin;
 use crate::model::profile::Profile;
+use crate::own_file;
 use crate::plan::FileFacts;
 use crate::storage::{AccessLog, TimedAccess};
 
@@ -289,10 +292,22 @@ pub(super) fn line(summary: &Summary, records: &Records) -> String {
 
 /// Appends a line to a file, in one piece also where several processes do so.
 pub(super) fn append(path: &str, line: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-    // Where there are no locks, the write is one call for all but the longest lines.
-    let _ = flock(&file, FlockOperation::LockExclusive);
+    let mut file = own_file::open_for_statistics(Path::new(path))?;
+    lock_if_free(&file);
     file.write_all(line.as_bytes())
+}
+
+/// Locks a file against the lines of other processes. One that keeps the lock for long is not
+/// waited for: without the lock, the write is one call for all but the longest lines.
+fn lock_if_free(file: &File) {
+    const TRIES: u32 = 100;
+    const PAUSE: Duration = Duration::from_millis(10);
+    for _ in 0..TRIES {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(PAUSE),
+            _ => return,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorClass, Result};
 
+pub(crate) mod data_files;
 mod emulated;
 mod fault;
 mod locks;
@@ -187,7 +188,8 @@ pub trait Storage: Send + Sync {
     /// least that size and never shrinks.
     fn preallocate(&self, bytes: u64) -> Result<()>;
 
-    /// Moves all written bytes to the device. A failed `sync` is never retried: once it has
+    /// Moves all written bytes to the device, also those that other opens of the file on this node
+    /// wrote. A failed `sync` is never retried: once it has
     /// failed, every later one on this open file fails too.
     fn sync(&self) -> Result<()>;
 

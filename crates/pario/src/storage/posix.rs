@@ -24,6 +24,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 
 use self::ofd::FileLocks;
+use super::data_files::DataFile;
 use super::sticky::StickySync;
 use super::{
     Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Storage, adjacent,
@@ -136,6 +137,8 @@ struct PosixFile {
     capabilities: Capabilities,
     locks: Arc<FileLocks>,
     synced: StickySync,
+    /// Keeps statistics out of the file.
+    _data: DataFile,
 }
 
 impl PosixFile {
@@ -162,7 +165,8 @@ impl PosixFile {
                 .ok()
                 .and_then(|system| kinds::known(system.f_type)),
         };
-        Ok(PosixFile { file, mode, capabilities, locks, synced: StickySync::default() })
+        let synced = StickySync::default();
+        Ok(PosixFile { file, mode, capabilities, locks, synced, _data: DataFile::new(&metadata) })
     }
 
     /// Reads scattered pieces at the same time where that pays; which of them are whole, or nothing
@@ -302,6 +306,10 @@ impl Storage for PosixFile {
     }
 
     fn sync(&self) -> Result<()> {
+        if self.capabilities.in_memory {
+            // There is no device below it: the system would do nothing either.
+            return Ok(());
+        }
         // The data and what is needed to find it again, which includes the size of the file but
         // not its times. An interruption says nothing about the bytes; the standard library
         // goes on after it.

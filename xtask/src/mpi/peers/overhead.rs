@@ -1,5 +1,5 @@
-//! What a contiguous, independent call costs, of 4 bytes and of 1 MB, on pario and on the library's
-//! own MPI-IO.
+//! What short calls cost on pario and on the library's own MPI-IO: contiguous, independent ones,
+//! syncs, and collectives of one rank.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub(super) fn run(
     };
     println!("\noverhead: microseconds a call, medians of {repeat} runs; ratio: pario / own");
     println!(
-        "{:10} {:>5} {:14} {:>10} {:>10} {:>6}",
+        "{:10} {:>5} {:20} {:>10} {:>10} {:>6}",
         "mpi", "ranks", "call", "own", "pario", "ratio"
     );
     let scratch = arguments.places(places)?;
@@ -57,7 +57,7 @@ fn show(mpi: &str, ranks: u32, own: &Figures, pario: &Figures) {
         let own = median(figures).unwrap_or(f64::NAN);
         let pario = pario.get(name).and_then(|figures| median(figures)).unwrap_or(f64::NAN);
         let ratio = pario / own;
-        println!("{mpi:10} {ranks:5} {name:14} {own:10.3} {pario:10.3} {ratio:6.2}");
+        println!("{mpi:10} {ranks:5} {name:20} {own:10.3} {pario:10.3} {ratio:6.2}");
     }
 }
 

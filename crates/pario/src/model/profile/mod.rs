@@ -18,8 +18,6 @@ mod found;
 mod places;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{Read, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::presets::{Device, Link};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::real;
+use crate::own_file;
 
 pub use curve::{Concurrency, Curve, Reuse};
 pub(crate) use found::{Found, find};
@@ -366,15 +365,8 @@ impl Profile {
     /// # Errors
     /// As [`Profile::parse`], with the name of the file; or what the system says.
     pub fn load(path: &Path) -> Result<Profile> {
-        let read = fs::File::open(path).and_then(|file| {
-            let mut text = String::new();
-            file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map(|_| text)
-        });
+        let read = own_file::read_small(path, FILE_BYTES_MAX);
         let text = read.map_err(|error| Error::from_io("read profile", &error).in_file(path))?;
-        if text.len() > usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX) {
-            let reason = format!("longer than {FILE_BYTES_MAX} bytes");
-            return Err(refused(reason).in_file(path));
-        }
         Profile::parse(&text).map_err(|error| error.in_file(path))
     }
 
@@ -385,26 +377,6 @@ impl Profile {
     pub fn to_text(&self) -> Result<String> {
         self.check()?;
         toml::to_string(self).map_err(|error| refused(error.to_string()))
-    }
-
-    /// Writes the profile to a file, whose directory is made if there is none. Readers see the old
-    /// one or the new one, never a part.
-    ///
-    /// # Errors
-    /// `InfoValue` if it makes no sense, or what the system says.
-    pub fn store(&self, path: &Path) -> Result<()> {
-        let text = format!("{HEADER}{}", self.to_text()?);
-        let new = path.with_extension(format!("toml.{}", std::process::id()));
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let written = directory
-            .map_or(Ok(()), fs::create_dir_all)
-            .and_then(|()| fs::File::create(&new)?.write_all(text.as_bytes()))
-            .and_then(|()| fs::rename(&new, path));
-        written.map_err(|error| {
-            // What is left of it helps nobody; the error below is the one to report.
-            let _ = fs::remove_file(&new);
-            Error::from_io("store profile", &error).in_file(path)
-        })
     }
 
     /// Whether the values make sense.
@@ -464,11 +436,6 @@ impl Profile {
 fn is_zero(value: &f64) -> bool {
     *value == 0.0
 }
-
-const HEADER: &str = "\
-# Costs of parallel I/O on this machine, measured by `pario calibrate`; docs/model.md explains them.
-# [defaults] lists values that were not measured here, and why.
-";
 
 fn refused(reason: String) -> Error {
     Error::new(ErrorClass::InfoValue, format!("profile: {reason}"))

@@ -10,6 +10,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use pario::own_file::{self, Streams};
 use pario::{Datatype, View};
 use serde::Deserialize;
 use toml::{Spanned, Value};
@@ -107,7 +108,9 @@ struct Described {
 /// What is wrong, with the line.
 pub(crate) fn make(path: &Path, ranks: u32, steps: u32) -> Result<Program, String> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
+    let opened = own_file::open(path, Streams::Accepted);
+    let text = opened.and_then(std::io::read_to_string);
+    let text = text.map_err(|error| format!("{shown}: {error}"))?;
     let stem = path.file_stem().map(|stem| stem.display().to_string()).unwrap_or_default();
     let described = read(&text, &stem, ranks).map_err(|reason| format!("{shown}: {reason}"))?;
     let step = Step { part: 0, compute: Default::default() };

@@ -1,0 +1,139 @@
+//! Files that pario opens for itself: hint files, profiles, statistics, and what the command line
+//! program reads.
+//!
+//! The environment names most of them, and nobody may wait for a slip in it. So an open never
+//! blocks, and what it finds must be a regular file. Where a stream makes sense, it may also be a
+//! terminal, `/dev/null`, or a pipe that the process was started with, such as `/dev/stderr` or a
+//! process substitution of the shell. A FIFO is refused everywhere: whether somebody is at its
+//! other end, only time tells.
+//!
+//! Statistics are appended to an empty file, or to one that begins as a recording does, and never
+//! to a file that the process has open as data.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstatfs};
+
+use crate::storage::data_files;
+
+/// What a file may be besides a regular one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Streams {
+    /// Nothing else.
+    Refused,
+    /// A terminal or another device of characters, or a pipe that the process was started with.
+    Accepted,
+}
+
+/// Opens a file for reading. This does not wait for anybody.
+///
+/// # Errors
+/// What the system says, or what the file is instead of a regular one.
+///
+/// ```
+/// use pario::own_file::{Streams, open};
+/// use std::path::Path;
+///
+/// assert!(open(Path::new("/dev/null"), Streams::Accepted).is_ok());
+/// let refused = open(Path::new("/dev/null"), Streams::Refused).unwrap_err();
+/// assert_eq!(refused.to_string(), "not a regular file but a device");
+/// ```
+pub fn open(path: &Path, streams: Streams) -> io::Result<File> {
+    checked(OpenOptions::new().read(true), path, streams)
+}
+
+/// The text of a small regular file.
+///
+/// # Errors
+/// As [`open`], and where the file has more than `bytes_max` bytes.
+pub fn read_small(path: &Path, bytes_max: u64) -> io::Result<String> {
+    let mut contents = Vec::new();
+    let file = open(path, Streams::Refused)?;
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut contents)?;
+    match u64::try_from(contents.len()).is_ok_and(|len| len <= bytes_max) {
+        true => Ok(String::from_utf8_lossy(&contents).into_owned()),
+        false => Err(refused(format!("longer than {bytes_max} bytes"))),
+    }
+}
+
+/// Opens a file that statistics are appended to; makes it if there is none.
+///
+/// # Errors
+/// As [`open`], and where the file holds something else than statistics.
+pub fn open_for_statistics(path: &Path) -> io::Result<File> {
+    // Reading is for the first byte. It also keeps the open of a FIFO from failing in another way.
+    let mut options = OpenOptions::new();
+    let file = checked(options.read(true).append(true).create(true), path, Streams::Accepted)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Ok(file);
+    }
+    if data_files::is_open(&metadata) {
+        return Err(refused("the program has this file open as data"));
+    }
+    let mut first = [0];
+    if !is_output(path) && file.read_at(&mut first, 0)? > 0 && first != *b"{" {
+        return Err(refused("the file has other contents than statistics"));
+    }
+    Ok(file)
+}
+
+/// As [`open_for_statistics`]; earlier statistics in the file go away.
+///
+/// # Errors
+/// As [`open_for_statistics`].
+pub fn begin_statistics(path: &Path) -> io::Result<File> {
+    let file = open_for_statistics(path)?;
+    if file.metadata()?.is_file() && !is_output(path) {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+/// Whether a name is that of the process's output. This may be a regular file, and then has what
+/// the program printed.
+fn is_output(path: &Path) -> bool {
+    ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|top| path.starts_with(top))
+}
+
+/// Opens a file without waiting, and looks at what it is.
+fn checked(options: &mut OpenOptions, path: &Path, streams: Streams) -> io::Result<File> {
+    let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        return Ok(file);
+    }
+    let is_stream = metadata.file_type().is_char_device() || is_own_pipe(&file, &metadata);
+    if streams == Streams::Refused || !is_stream {
+        return Err(refused(format!("not a regular file but {}", kind(&metadata))));
+    }
+    // From here on it is as if the process had been given the stream: a full pipe is waited for.
+    fcntl_setfl(&file, fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
+    Ok(file)
+}
+
+/// Whether a file is a pipe without a name, which only processes that share it can have.
+fn is_own_pipe(file: &File, metadata: &Metadata) -> bool {
+    /// What statfs(2) says of such pipes.
+    const PIPEFS_MAGIC: u32 = 0x5049_5045;
+    let in_pipefs = || fstatfs(file).is_ok_and(|system| system.f_type == PIPEFS_MAGIC.into());
+    metadata.file_type().is_fifo() && in_pipefs()
+}
+
+fn kind(metadata: &Metadata) -> &'static str {
+    match FileType::from_raw_mode(std::os::unix::fs::MetadataExt::mode(metadata)) {
+        FileType::Fifo => "a pipe or FIFO",
+        FileType::Directory => "a directory",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::Socket => "a socket",
+        _ => "something else",
+    }
+}
+
+fn refused(reason: impl Into<String>) -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, reason.into())
+}
