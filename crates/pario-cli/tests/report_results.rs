@@ -69,6 +69,73 @@ fn a_run_and_its_recording_become_a_page_charts_values_and_a_trace() {
     assert_eq!(fs::read_dir(directory.0.join("charts")).unwrap().count(), charts.len());
 }
 
+/// `report` and `explain` have one rule: a recording without calls is refused with the reason.
+#[test]
+fn a_recording_without_calls_is_refused_and_one_that_was_cut_off_is_shown() {
+    let directory = Directory::new("no-calls");
+    let head = r#"{"kind":"run","pario":"0.1.0","command":["pario"]}"#;
+    let file = r#"{"kind":"statistics","file":"a","ranks":2,"calls":[]}"#;
+    fs::write(directory.0.join("head.jsonl"), format!("{head}\n")).unwrap();
+    fs::write(directory.0.join("opened.jsonl"), format!("{head}\n{file}\n{file}\n")).unwrap();
+    for (name, reason) in [("head", "no file was recorded"), ("opened", "no reads and no writes")] {
+        for command in ["report", "explain"] {
+            let output = directory.pario(&format!("{command} {name}.jsonl"), None);
+            assert_eq!(output.status.code(), Some(1), "{command} {name}");
+            assert!(stderr(&output).contains(reason), "{command}: {}", stderr(&output));
+        }
+    }
+    assert!(!directory.0.join("report.html").exists());
+    // A program that is ended knows only of rank 0, and the last line may be cut.
+    let run = directory.pario("bench dist3d --quick --strategies auto", Some("run.jsonl"));
+    assert!(run.status.success(), "{}", stderr(&run));
+    let recording = directory.read("run.jsonl");
+    let line = recording.lines().next().unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+    value["of_all_ranks"] = false.into();
+    value["calls"].as_array_mut().unwrap().retain(|call| call["rank"] == 0);
+    fs::write(directory.0.join("cut.jsonl"), format!("{value}\n{}", &line[..200])).unwrap();
+    let explain = directory.pario("explain cut.jsonl", None);
+    assert_eq!(explain.status.code(), Some(1));
+    let said = stderr(&explain);
+    for part in ["cut.jsonl:2: the recording was cut off here", "ended before it closed "] {
+        assert!(said.contains(part), "{said}");
+    }
+    let report = directory.pario("report cut.jsonl", None);
+    assert!(report.status.success(), "{}", stderr(&report));
+    let page = directory.read("report.html");
+    assert!(page.contains("ended before it closed the file") && page.contains("write_all"));
+}
+
+/// A limit on the size of files ends a write as a full disk does.
+#[test]
+fn a_full_disk_leaves_no_part_of_a_file() {
+    let directory = Directory::new("full-disk");
+    let paper = directory.pario("explain paper --json", None);
+    fs::write(directory.0.join("paper.json"), &paper.stdout).unwrap();
+    let limited = |arguments: &str| {
+        let program = env!("CARGO_BIN_EXE_pario");
+        let script = format!("trap '' XFSZ; ulimit -f 1; exec {program} {arguments}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).current_dir(&directory.0).output().unwrap()
+    };
+    let outputs = ["report.html", "charts/figure-11.svg", "ways.svg", "study.html"];
+    for arguments in [
+        "report paper.json",
+        "report paper.json --svg charts",
+        "explain dist3d --svg ways.svg",
+        "study 000-eq1 --mode count --output study.jsonl",
+    ] {
+        let output = limited(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments}: {}", stderr(&output));
+        assert!(stderr(&output).contains("File too large"), "{arguments}: {}", stderr(&output));
+    }
+    for name in outputs {
+        assert!(!directory.0.join(name).exists(), "{name}");
+    }
+    // Results are there as they come: none did.
+    assert_eq!(directory.read("study.jsonl"), "");
+}
+
 #[test]
 fn what_cannot_be_shown_is_refused_with_file_and_line_and_nothing_is_written() {
     let directory = Directory::new("refused-report");

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::advice::{self, Change};
 use crate::failure::Failure;
+use crate::output;
 
 /// What was asked.
 #[derive(Clone, Debug, Serialize)]
@@ -358,15 +359,19 @@ const COLORS: [RGBColor; 4] =
 /// Draws the ways of all documents as stacked bars.
 ///
 /// # Errors
-/// Why the file cannot be written.
-pub(super) fn draw(path: &Path, documents: &[Document]) -> Result<(), String> {
-    draw_to(path, documents).map_err(|error| format!("{}: {error}", path.display()))
+/// `Run` if the file cannot be written.
+pub(super) fn draw(path: &Path, documents: &[Document]) -> Result<(), Failure> {
+    let mut picture = String::new();
+    let drawn = draw_to(&mut picture, documents);
+    drawn.map_err(|error| Failure::during(path.display(), error))?;
+    output::write(path, picture.as_bytes())
 }
 
-fn draw_to(path: &Path, documents: &[Document]) -> Result<(), Box<dyn std::error::Error>> {
+fn draw_to(picture: &mut String, documents: &[Document]) -> Result<(), Box<dyn std::error::Error>> {
     let count = |document: &Document| u32::try_from(document.ways.len()).unwrap_or(0);
     let rows: u32 = documents.iter().map(|document| count(document) + 3).sum();
-    let area = SVGBackend::new(path, (WIDTH, rows * ROW + 2 * ROW)).into_drawing_area();
+    let area = SVGBackend::with_string(picture, (WIDTH, rows * ROW + 2 * ROW));
+    let area = area.into_drawing_area();
     area.fill(&WHITE)?;
     let text = |size: u32| ("sans-serif", size).into_font();
     let mut legend = 12;

@@ -12,7 +12,8 @@ use super::answer::{Document, Scene};
 use super::machine::Described;
 use super::{answer, machine, measured, recorded};
 use crate::bench::arguments::{
-    named_programs, paper_ranks, parse_block, parse_bytes, parse_directory, parse_workload,
+    named_programs, paper_ranks, parse_block, parse_bytes, parse_count, parse_directory,
+    parse_workload,
 };
 use crate::bench::workload::Workload;
 use crate::failure::Failure;
@@ -74,7 +75,7 @@ pub(crate) struct Arguments {
     block: Option<u64>,
 
     /// Edge of the cube of the workloads dist3d and btio
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| parse_count(text, 1))]
     pub(super) edge: Option<u64>,
 
     /// Writes, reads or both [default: both]
@@ -171,7 +172,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     answer::print(&documents, arguments.json)?;
     match &arguments.svg {
-        Some(path) => answer::draw(path, &documents).map_err(Failure::Run),
+        Some(path) => answer::draw(path, &documents),
         None => Ok(()),
     }
 }

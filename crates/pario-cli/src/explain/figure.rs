@@ -1,9 +1,9 @@
 //! Figure 11 of paper 001 as a picture: cost of the shuffle against benefit in storage.
 
-use std::path::Path;
-
 use pario::model::paper::{PAPER_001, figure_11};
 use plotters::prelude::*;
+
+use crate::failure::Failure;
 
 const SIZE: (u32, u32) = (640, 420);
 
@@ -17,13 +17,17 @@ struct Series {
     points: Vec<(f64, f64)>,
 }
 
-/// Draws the figure to a file.
-pub(super) fn draw(path: &Path) -> Result<(), String> {
-    draw_to(path).map_err(|error| format!("{}: {error}", path.display()))
+/// The figure as SVG.
+pub(super) fn draw() -> Result<String, Failure> {
+    let mut picture = String::new();
+    match draw_to(&mut picture) {
+        Ok(()) => Ok(picture),
+        Err(error) => Err(Failure::during("drawing Figure 11", error)),
+    }
 }
 
-fn draw_to(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let area = SVGBackend::new(path, SIZE).into_drawing_area();
+fn draw_to(picture: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+    let area = SVGBackend::with_string(picture, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)
         .caption("one iteration of collective I/O (paper 001, Figure 11)", ("sans-serif", 18))

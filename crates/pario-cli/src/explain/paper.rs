@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::figure;
 use crate::failure::Failure;
+use crate::output;
 
 /// Repeats the model of paper 001: Tables V and VI, and Figure 11.
 ///
@@ -96,7 +97,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         false => document(),
     };
     if let Some(path) = &arguments.svg {
-        figure::draw(path).map_err(Failure::Run)?;
+        output::write(path, figure::draw()?.as_bytes())?;
         if !arguments.json {
             text += &format!("\nFigure 11 is in {}\n", path.display());
         }
@@ -218,10 +219,7 @@ mod tests {
 
     #[test]
     fn the_picture_has_the_shuffle_and_each_device() {
-        let path = std::env::temp_dir().join(format!("pario-figure-{}.svg", std::process::id()));
-        figure::draw(&path).unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+        let text = figure::draw().unwrap();
         for name in ["shuffle", "benefit on HDD", "benefit on SSD", "benefit on NVM"] {
             assert!(text.contains(name), "{name}");
         }

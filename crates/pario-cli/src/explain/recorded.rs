@@ -62,14 +62,26 @@ struct Kind<'a> {
 /// # Errors
 /// `Usage` if an option makes no sense, `Run` if the file cannot be read or the output written.
 pub(super) fn documents(arguments: &Arguments, path: &Path) -> Result<Vec<Document>, Failure> {
-    let mut documents = Vec::new();
-    for recording in recordings(path)? {
-        documents.extend(of_file(arguments, &recording)?);
+    let (recordings, mut documents) = (recordings(path)?, Vec::new());
+    for recording in &recordings {
+        documents.extend(of_file(arguments, recording)?);
     }
     match documents.is_empty() {
-        true => Err(Failure::Run(format!("{}: no reads and no writes", path.display()))),
+        true => Err(Failure::Run(format!("{}: {}", path.display(), unexplained(&recordings)))),
         false => Ok(documents),
     }
+}
+
+/// Why nothing is explained of calls that were recorded.
+fn unexplained(recordings: &[Recording]) -> String {
+    let Some(recording) = recordings.iter().find(|recording| !recording.of_all_ranks) else {
+        return "every read and write was refused, or moved nothing".to_owned();
+    };
+    let (file, count) = (&recording.file, recording.calls.len());
+    format!(
+        "the program was ended before it closed {file}: {count} calls of rank 0 are known, but \
+         collectives are explained from those of all ranks; `pario report` shows what is there"
+    )
 }
 
 fn of_file(arguments: &Arguments, recording: &Recording) -> Result<Vec<Document>, Failure> {

@@ -1,17 +1,23 @@
 //! Sections of runs of `pario bench` and of `cargo xtask peers`: one for each workload.
 
-use super::chart::{Chart, Kind, Point, Scale, number};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::chart::{Chart, Kind, Point, Scale, bar_names, number};
 use super::document::{Cell, Section, Table, shell};
 use super::pattern;
 use super::records::{Bench, Machine};
 use super::rounds;
 
 const MEGABYTE: f64 = 1e6;
+const PARTS_CAPTION: &str = "A bar is the time of the table. Its parts are those of the rank with \
+                             the most storage time; shuffle is without the phases, and rest is \
+                             what that rank waits for others or what has no clock. Parts that \
+                             overlap are shortened.";
 /// As many sizes of blocks are a line; fewer are bars.
 const LINE_POINTS: usize = 3;
 
 /// What is compared in one section.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     workload: String,
     shape: String,
@@ -64,12 +70,14 @@ fn transport(record: &Bench) -> String {
 /// A section for each workload, in the order of the records.
 pub(super) fn sections(records: &[Bench]) -> Vec<Section> {
     let mut groups: Vec<(Key, Vec<&Bench>)> = Vec::new();
+    let mut places: HashMap<Key, usize> = HashMap::new();
     for record in records {
         let key = Key::of(record);
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, group)) => group.push(record),
-            None => groups.push((key, vec![record])),
-        }
+        let place = *places.entry(key.clone()).or_insert_with(|| {
+            groups.push((key, Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].1.push(record);
     }
     groups.iter().map(|(key, group)| section(key, group)).collect()
 }
@@ -90,9 +98,8 @@ fn section(key: &Key, records: &[&Bench]) -> Section {
     section.charts.extend(pattern::chart(&key.workload, first));
     section.charts.extend(rounds::of_benches(&key.workload, records));
     for direction in ["write", "read"] {
-        for size in blocks(records) {
-            let own = |record: &&&Bench| record.direction == direction && block(record) == size;
-            let own: Vec<&Bench> = records.iter().filter(own).copied().collect();
+        let own = records.iter().copied().filter(|record| record.direction == direction);
+        for (size, own) in by_block(own) {
             section.charts.extend(split(key, (direction, size), &own));
         }
     }
@@ -165,10 +172,10 @@ fn technique_in_full(record: &Bench) -> String {
     }
 }
 
-fn blocks(records: &[&Bench]) -> Vec<u64> {
-    let mut blocks: Vec<u64> = records.iter().map(|record| block(record)).collect();
-    blocks.sort_unstable();
-    blocks.dedup();
+/// Results by the size of their blocks, small ones first.
+fn by_block<'a>(records: impl Iterator<Item = &'a Bench>) -> BTreeMap<u64, Vec<&'a Bench>> {
+    let mut blocks: BTreeMap<u64, Vec<&Bench>> = BTreeMap::new();
+    records.for_each(|record| blocks.entry(block(record)).or_default().push(record));
     blocks
 }
 
@@ -195,7 +202,7 @@ fn speed(record: &Bench) -> f64 {
 }
 
 fn bandwidth(key: &Key, direction: &str, records: &[&Bench]) -> Vec<Chart> {
-    let blocks = blocks(records);
+    let blocks = by_block(records.iter().copied());
     let id = format!("{} {} ranks bandwidth {direction}", key.workload, key.ranks);
     let chart = |id: String, title: String, kind, points| Chart {
         id,
@@ -209,57 +216,62 @@ fn bandwidth(key: &Key, direction: &str, records: &[&Bench]) -> Vec<Chart> {
     if blocks.len() >= LINE_POINTS {
         let kind = Kind::Lines { x: Scale::Log, y: Scale::Log };
         let title = format!("{}: bandwidth of the {direction} by block size", key.workload);
-        let points = records.iter().map(|record| speed_point(record, true)).collect();
+        let points = records.iter().map(|record| speed_point(record, None)).collect();
         return vec![chart(id, title, kind, points)];
     }
-    let of_block = |&size: &u64| {
-        let own = records.iter().filter(|record| block(record) == size);
-        let points = own.map(|record| speed_point(record, false)).collect();
-        let title = format!("{}: bandwidth of the {direction}{}", key.workload, of_blocks(size));
+    let of_block = |(size, own): (&u64, &Vec<&Bench>)| {
+        let bars = own.iter().zip(labels(own));
+        let points = bars.map(|(record, label)| speed_point(record, Some(label))).collect();
+        let title = format!("{}: bandwidth of the {direction}{}", key.workload, of_blocks(*size));
         chart(format!("{id} {size}"), title, Kind::Bars, points)
     };
     blocks.iter().map(of_block).collect()
 }
 
-fn speed_point(record: &Bench, line: bool) -> Point {
+/// A bar with a name, or a place on a line.
+fn speed_point(record: &Bench, bar: Option<String>) -> Point {
     let ratio =
         record.ratio.map_or(String::new(), |ratio| format!("; {} x Block I/O", number(ratio)));
     let note = format!("{} ms{ratio}", number(milliseconds(record)));
-    let reference = record.strategy.as_deref() == Some("block");
-    let (series, label) = match line {
-        true => (technique(record), String::new()),
-        false => {
-            let series = if reference { "reference" } else { "bandwidth" };
-            (series.to_owned(), technique_in_full(record))
+    let y = speed(record);
+    match bar {
+        Some(label) => {
+            let reference = record.strategy.as_deref() == Some("block");
+            let series = if reference { "reference" } else { "bandwidth" }.to_owned();
+            Point { series, label, x: None, y, note }
         }
-    };
-    // A cast that rounds: sizes of blocks are small.
-    let x = line.then_some(block(record) as f64);
-    Point { series, label, x, y: speed(record), note }
+        None => {
+            // A cast that rounds: sizes of blocks are small.
+            let x = Some(block(record) as f64);
+            Point { series: technique(record), label: String::new(), x, y, note }
+        }
+    }
 }
 
-/// Where the time went, for one size of blocks.
+/// Where the time went, for one size of blocks: a bar is as long as the time in the table.
 fn split(key: &Key, (direction, size): (&str, u64), records: &[&Bench]) -> Option<Chart> {
+    // Results of MPI libraries have no parts.
+    if !records.iter().any(|record| record.times.is_known()) {
+        return None;
+    }
     let mut points = Vec::new();
-    for record in records.iter().filter(|record| record.times.is_known()) {
+    for (record, label) in records.iter().zip(labels(records)) {
+        let whole = record.seconds.unwrap_or(0.0);
         let of_rank = record.times_of_rank.map_or(String::new(), |rank| format!(" of rank {rank}"));
-        let note = format!("times{of_rank}; {} ms for all ranks", number(milliseconds(record)));
-        for (series, seconds) in record.times.parts() {
-            points.push(Point {
-                series: series.to_owned(),
-                label: technique_in_full(record),
-                x: None,
-                y: seconds * 1e3,
-                note: note.clone(),
-            });
-        }
+        let note = format!("a part{of_rank}; {} ms for all ranks", number(whole * 1e3));
+        points.extend(record.times.within(whole).map(|(series, seconds)| Point {
+            series: series.to_owned(),
+            label: label.clone(),
+            x: None,
+            y: seconds * 1e3,
+            note: note.clone(),
+        }));
     }
     without_empty(&mut points);
     (!points.is_empty()).then(|| Chart {
         id: format!("{} {} ranks time {direction} {size}", key.workload, key.ranks),
         title: format!("{}: time of the {direction}{}", key.workload, of_blocks(size)),
-        caption: "Of the rank with the most storage time; shuffle is without the phases."
-            .to_owned(),
+        caption: PARTS_CAPTION.to_owned(),
         kind: Kind::Bars,
         x_name: String::new(),
         y_name: "ms".to_owned(),
@@ -267,9 +279,14 @@ fn split(key: &Key, (direction, size): (&str, u64), records: &[&Bench]) -> Optio
     })
 }
 
+/// The names of bars.
+fn labels(records: &[&Bench]) -> Vec<String> {
+    bar_names(records.iter().map(|record| technique_in_full(record)))
+}
+
 /// Leaves out series that are 0 everywhere: they would only be in the legend.
 pub(super) fn without_empty(points: &mut Vec<Point>) {
-    let used: Vec<String> =
+    let used: HashSet<String> =
         points.iter().filter(|point| point.y > 0.0).map(|point| point.series.clone()).collect();
     points.retain(|point| used.contains(&point.series));
 }

@@ -1,5 +1,7 @@
 //! What a report says: sections of charts, tables and facts, before it has a form.
 
+use std::collections::HashMap;
+
 use super::chart::Chart;
 
 /// All of a report.
@@ -80,21 +82,33 @@ impl Document {
         let mut document = Document { sections };
         let tables = document.sections.iter_mut().flat_map(|section| &mut section.tables);
         tables.for_each(Table::drop_empty_columns);
-        let mut names: Vec<String> = Vec::new();
+        let mut names = Names::default();
         let charts = document.sections.iter_mut().flat_map(|section| &mut section.charts);
-        for chart in charts {
-            let name = slug(&chart.id);
-            let taken = |name: &String| names.contains(name);
-            let numbered = (2..).map(|number| format!("{name}-{number}"));
-            let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken(name));
-            chart.id = free.unwrap_or(name);
-            names.push(chart.id.clone());
-        }
+        charts.for_each(|chart| chart.id = names.free(slug(&chart.id)));
         document
     }
 
     pub(super) fn charts(&self) -> impl Iterator<Item = &Chart> {
         self.sections.iter().flat_map(|section| &section.charts)
+    }
+}
+
+/// Names that are taken, each with the last number that was tried after it.
+#[derive(Default)]
+struct Names(HashMap<String, u64>);
+
+impl Names {
+    /// The name, or the first that is free with a number after it.
+    fn free(&mut self, name: String) -> String {
+        let mut number = self.0.get(&name).copied().unwrap_or(0);
+        let mut free = name.clone();
+        while self.0.contains_key(&free) {
+            number = number.max(1) + 1;
+            free = format!("{name}-{number}");
+        }
+        self.0.insert(name, number);
+        self.0.entry(free.clone()).or_insert(0);
+        free
     }
 }
 
@@ -130,6 +144,13 @@ mod tests {
     fn names_of_files_are_plain() {
         assert_eq!(slug("Block-cyclic, 4 B: write (MB/s)"), "block-cyclic-4-b-write-mb-s");
         assert_eq!(slug("../../etc"), "etc");
+    }
+
+    #[test]
+    fn names_that_are_taken_get_a_number() {
+        let mut names = Names::default();
+        let found = ["a", "a", "a-2", "a", "b"].map(|name| names.free(name.to_owned()));
+        assert_eq!(found, ["a", "a-2", "a-2-2", "a-3", "b"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A section for a call that `pario explain` looked at: every way to serve it, with its predicted
 //! time.
 
-use super::chart::{Chart, Kind, Point, number};
+use super::chart::{Chart, Kind, Point, bar_names, number};
 use super::document::{Cell, Section, Table};
 use super::records::{Explained, Way};
 use super::rounds;
@@ -38,7 +38,8 @@ fn name(way: &Way) -> String {
 
 fn chart(explained: &Explained) -> Chart {
     let mut points = Vec::new();
-    for way in &explained.ways {
+    let names = bar_names(explained.ways.iter().map(name));
+    for (way, label) in explained.ways.iter().zip(names) {
         let parts = [
             ("planning", way.planning_ms),
             ("synchronisation", way.synchronisation_ms),
@@ -47,7 +48,7 @@ fn chart(explained: &Explained) -> Chart {
         ];
         points.extend(parts.map(|(series, ms)| Point {
             series: series.to_owned(),
-            label: name(way),
+            label: label.clone(),
             x: None,
             y: ms,
             note: format!("{} ms in all", number(way.predicted_ms)),

@@ -5,6 +5,7 @@
 //! | `arguments` | the command line |
 //! | `input` | from files to records, with the line of what is wrong |
 //! | `records` | what the other commands write |
+//! | `sampled` | bounded memory for recordings of any length |
 //! | `document` | sections of charts, tables and facts, before they have a form |
 //! | `bench`, `study`, `paper`, `explained`, `recording` | a section for each kind of record |
 //! | `pattern` | who has which part of the file |
@@ -33,20 +34,29 @@ mod picture;
 mod recording;
 pub(crate) mod records;
 mod rounds;
+mod sampled;
 mod study;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use arguments::Arguments;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use document::Document;
 use input::Records;
-use picture::write;
+use perfetto::Trace;
+use recording::Files;
+use records::Recording;
+use sampled::{Most, Sampled};
 
 use crate::failure::Failure;
+use crate::output::write;
 use crate::sweep;
+
+/// Calls of all files that are kept to be explained, and what a file counts besides its calls.
+const EXPLAINED_CALLS_MAX: u64 = 1 << 16;
+const EXPLAINED_FILE: u64 = 1 << 10;
 
 /// Runs the subcommand.
 ///
@@ -56,14 +66,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if pario_mpi::launched().is_some_and(|launch| launch.rank > 0) {
         return Ok(());
     }
-    let records = input::read(&arguments.inputs)?;
-    if arguments.perfetto.is_some()
-        && records.recordings.iter().all(|recording| recording.calls.is_empty())
-    {
-        let hint = "record one by pario run --stats=trace:FILE.jsonl";
-        return Err(Failure::Run(format!("--perfetto: no recording among the inputs; {hint}")));
+    let mut trace = arguments.perfetto.as_deref().map(Trace::create).transpose()?;
+    let mut files = Files::new();
+    let records = input::read(&arguments.inputs, &mut |recording| {
+        trace.as_mut().map_or(Ok(()), |trace| trace.add(&recording))?;
+        files.add(recording);
+        Ok(())
+    })?;
+    if records.is_without_calls() {
+        let names: Vec<String> = arguments.inputs.iter().map(|path| source(path)).collect();
+        return Err(without_calls(&names.join(", "), &records));
     }
-    let document = document(&records);
+    if let (Some(trace), Some(path)) = (trace, &arguments.perfetto) {
+        trace.finish()?;
+        sweep::say(&format!("the trace is in {}; open it at ui.perfetto.dev", path.display()));
+    }
+    let document = document(&records, files);
     if let Some(path) = arguments.page() {
         let sources: Vec<String> = arguments.inputs.iter().map(|path| source(path)).collect();
         write(&path, page::html(&arguments.title, &sources, &document).as_bytes())?;
@@ -78,10 +96,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(path) = &arguments.csv {
         write(path, csv::text(&document).as_bytes())?;
         sweep::say(&format!("the values of all charts are in {}", path.display()));
-    }
-    if let Some(path) = &arguments.perfetto {
-        write(path, perfetto::text(&records.recordings).as_bytes())?;
-        sweep::say(&format!("the trace is in {}; open it at ui.perfetto.dev", path.display()));
     }
     Ok(())
 }
@@ -104,24 +118,59 @@ fn say_pictures(names: &[String], directory: &Path) {
 /// # Errors
 /// `Run` if it is no record, or the page cannot be written.
 pub(crate) fn page(input: &Path, title: &str, output: &Path) -> Result<(), Failure> {
-    let records = input::read(&[input.to_owned()])?;
-    let page = page::html(title, &[source(input)], &document(&records));
+    let (records, files) = read(&[input.to_owned()])?;
+    let page = page::html(title, &[source(input)], &document(&records, files));
     write(output, page.as_bytes())
 }
 
-/// The recordings in a file.
+/// Reads inputs for a page.
+fn read(inputs: &[PathBuf]) -> Result<(Records, Files), Failure> {
+    let mut files = Files::new();
+    let records = input::read(inputs, &mut |recording| {
+        files.add(recording);
+        Ok(())
+    })?;
+    Ok((records, files))
+}
+
+/// The recordings in a file, without storage accesses. Of very many, those with the most time.
 ///
 /// # Errors
-/// `Run` if it cannot be read, or if there is none in it.
-pub(crate) fn recordings(path: &Path) -> Result<Vec<records::Recording>, Failure> {
-    let records = input::read(&[path.to_owned()])?;
-    match records.recordings.is_empty() {
-        false => Ok(records.recordings),
-        true => Err(Failure::Run(format!(
-            "{}: no file was recorded; record one by pario run --stats=FILE.jsonl -- COMMAND",
-            source(path)
-        ))),
+/// `Run` if it cannot be read, or if no call was recorded.
+pub(crate) fn recordings(path: &Path) -> Result<Vec<Recording>, Failure> {
+    let mut most = Most::new(EXPLAINED_CALLS_MAX);
+    let records = input::read(&[path.to_owned()], &mut |mut recording| {
+        recording.events = Sampled::default();
+        let calls = u64::try_from(recording.calls.len()).unwrap_or(u64::MAX);
+        most.add((recording.seconds(), calls + EXPLAINED_FILE), || recording);
+        Ok(())
+    })?;
+    if records.with_calls == 0 {
+        return Err(without_calls(&source(path), &records));
     }
+    let (left_out, seconds) = most.left_out();
+    if left_out > 0 {
+        let name = source(path);
+        let kept = most.len();
+        sweep::say(&format!(
+            "{name}: the {kept} openings of files with the most time are looked at; {left_out} \
+             others have {seconds:.3} s in all"
+        ));
+    }
+    Ok(most.into_vec())
+}
+
+/// What is to be said of recordings in which nothing is to be shown.
+fn without_calls(name: &str, records: &Records) -> Failure {
+    let text = match records.recordings {
+        0 => {
+            "no file was recorded: the program closed none that pario served, or was ended before; \
+             record one by pario run --stats=FILE.jsonl -- COMMAND"
+        }
+        1 => "no reads and no writes: the program only opened and closed the file",
+        _ => "no reads and no writes: the program only opened and closed its files",
+    };
+    Failure::Run(format!("{name}: {text}"))
 }
 
 /// The name of an input on the page, without its directories.
@@ -133,12 +182,12 @@ fn source(path: &Path) -> String {
 }
 
 /// All sections, studies first: they answer questions.
-fn document(records: &Records) -> Document {
+fn document(records: &Records, files: Files) -> Document {
     let mut sections: Vec<_> = study::overview(&records.studies).into_iter().collect();
     sections.extend(records.studies.iter().map(study::section));
     sections.extend(records.papers.iter().map(paper::section));
     sections.extend(records.explained.iter().map(explained::section));
     sections.extend(bench::sections(&records.bench));
-    sections.extend(records.recordings.iter().map(recording::section));
+    sections.extend(files.sections());
     Document::new(sections)
 }

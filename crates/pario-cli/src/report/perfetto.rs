@@ -4,26 +4,92 @@
 //! Slices of one thread must lie inside each other or apart. Those of calls that overlap, as
 //! non-blocking ones do, go to further threads of their rank.
 
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
 
 use super::records::{Call, Event, Recording};
+use crate::failure::Failure;
 
 /// Threads of a rank, for calls that overlap.
 const LANES: u64 = 8;
 
-/// The trace of all files.
-pub(super) fn text(recordings: &[Recording]) -> String {
-    let mut events = Vec::new();
-    for recording in recordings {
-        names(recording, &mut events);
-        for rank in 0..recording.ranks {
-            of_rank(recording, rank, &mut events);
-        }
+/// A trace that is written while recordings come, and has its name when it is whole.
+pub(super) struct Trace {
+    path: PathBuf,
+    partial: PathBuf,
+    writer: BufWriter<File>,
+    /// Processes and threads that have a name; several files have the same.
+    named: HashSet<(u32, Option<u32>)>,
+    is_first: bool,
+    calls: u64,
+}
+
+impl Trace {
+    /// Begins a trace; it is beside its place until it ends.
+    pub(super) fn create(path: &Path) -> Result<Trace, Failure> {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.partial", std::process::id()));
+        let partial = path.with_file_name(name);
+        let file = File::create(&partial);
+        let file = file.map_err(|error| Failure::during(path.display(), error))?;
+        let (path, writer) = (path.to_owned(), BufWriter::new(file));
+        let (named, is_first, calls) = (HashSet::new(), true, 0);
+        let mut trace = Trace { path, partial, writer, named, is_first, calls };
+        trace.write(r#"{"displayTimeUnit":"ms","traceEvents":["#)?;
+        Ok(trace)
     }
-    let mut seen = std::collections::BTreeSet::new();
-    // Several files have the same processes and threads.
-    events.retain(|event| event["ph"] != "M" || seen.insert(event.to_string()));
-    json!({ "traceEvents": events, "displayTimeUnit": "ms" }).to_string() + "\n"
+
+    /// Adds what was done with a file.
+    pub(super) fn add(&mut self, recording: &Recording) -> Result<(), Failure> {
+        self.calls += recording.calls.count();
+        for event in names(recording, &mut self.named) {
+            self.event(&event)?;
+        }
+        for slices in by_rank(recording) {
+            for event in placed(recording, slices) {
+                self.event(&event)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the trace.
+    ///
+    /// # Errors
+    /// `Run` if there are no calls in it, or it cannot be written.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        if self.calls == 0 {
+            let hint = "record one by pario run --stats=trace:FILE.jsonl";
+            let text = format!("--perfetto: no recording among the inputs; {hint}");
+            return Err(Failure::Run(text));
+        }
+        self.write("]}\n")?;
+        let flushed = self.writer.flush();
+        let renamed = flushed.and_then(|()| fs::rename(&self.partial, &self.path));
+        renamed.map_err(|error| Failure::during(self.path.display(), error))
+    }
+
+    fn event(&mut self, event: &Value) -> Result<(), Failure> {
+        let comma = if self.is_first { "" } else { ",\n" };
+        self.is_first = false;
+        self.write(&format!("{comma}{event}"))
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
+        let written = self.writer.write_all(text.as_bytes());
+        written.map_err(|error| Failure::during(self.path.display(), error))
+    }
+}
+
+impl Drop for Trace {
+    /// Removes what did not become whole; otherwise it has another name.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.partial);
+    }
 }
 
 fn node(recording: &Recording, rank: u32) -> u32 {
@@ -31,23 +97,29 @@ fn node(recording: &Recording, rank: u32) -> u32 {
     recording.node_of_rank.get(index).copied().unwrap_or(0)
 }
 
-fn names(recording: &Recording, events: &mut Vec<Value>) {
+/// Names of processes and threads that have none yet.
+fn names(recording: &Recording, named: &mut HashSet<(u32, Option<u32>)>) -> Vec<Value> {
+    let mut events = Vec::new();
     for node in 0..recording.nodes.max(1) {
-        let name = json!({ "name": format!("node {node}") });
-        events.push(json!({ "ph": "M", "name": "process_name", "pid": node, "args": name }));
+        if named.insert((node, None)) {
+            let name = json!({ "name": format!("node {node}") });
+            events.push(json!({ "ph": "M", "name": "process_name", "pid": node, "args": name }));
+        }
     }
     for rank in 0..recording.ranks {
-        let thread = thread(rank, 0);
-        let name = json!({ "name": format!("rank {rank}") });
-        events.push(json!({
-            "ph": "M", "name": "thread_name", "pid": node(recording, rank), "tid": thread,
-            "args": name,
-        }));
-        events.push(json!({
-            "ph": "M", "name": "thread_sort_index", "pid": node(recording, rank), "tid": thread,
-            "args": { "sort_index": thread },
-        }));
+        let (node, thread) = (node(recording, rank), thread(rank, 0));
+        if named.insert((node, Some(rank))) {
+            let name = json!({ "name": format!("rank {rank}") });
+            events.push(json!({
+                "ph": "M", "name": "thread_name", "pid": node, "tid": thread, "args": name,
+            }));
+            events.push(json!({
+                "ph": "M", "name": "thread_sort_index", "pid": node, "tid": thread,
+                "args": { "sort_index": thread },
+            }));
+        }
     }
+    events
 }
 
 fn thread(rank: u32, lane: u64) -> u64 {
@@ -62,21 +134,31 @@ struct Slice {
     value: Value,
 }
 
-fn of_rank(recording: &Recording, rank: u32, events: &mut Vec<Value>) {
-    let calls = recording.calls.iter().filter(|call| call.rank == rank);
-    let accesses = recording.events.iter().filter(|event| event.rank == rank);
-    let mut slices: Vec<Slice> = calls.flat_map(|call| of_call(call, &recording.file)).collect();
-    slices.extend(accesses.map(of_access));
+/// The slices of each rank that has any.
+fn by_rank(recording: &Recording) -> BTreeMap<u32, Vec<Slice>> {
+    let mut ranks: BTreeMap<u32, Vec<Slice>> = BTreeMap::new();
+    for call in &recording.calls {
+        ranks.entry(call.rank).or_default().extend(of_call(call, &recording.file));
+    }
+    for event in &recording.events {
+        ranks.entry(event.rank).or_default().push(of_access(event));
+    }
+    ranks
+}
+
+/// The slices of a rank in its threads.
+fn placed(recording: &Recording, (rank, mut slices): (u32, Vec<Slice>)) -> Vec<Value> {
     // What contains another comes before it.
     slices.sort_by(|one, two| one.begin.total_cmp(&two.begin).then(two.end.total_cmp(&one.end)));
     let mut lanes: Vec<Vec<f64>> = Vec::new();
-    for slice in slices {
+    let of_slice = |slice: Slice| {
         let lane = place(&mut lanes, &slice);
         let mut value = slice.value;
         value["pid"] = json!(node(recording, rank));
         value["tid"] = json!(thread(rank, lane));
-        events.push(value);
-    }
+        value
+    };
+    slices.into_iter().map(of_slice).collect()
 }
 
 /// The first lane where a slice lies inside what is open there, or after it. What is open is kept

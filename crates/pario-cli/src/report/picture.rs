@@ -1,6 +1,5 @@
 //! Single charts as files: SVG, and PNG by resvg, which needs no library of the system.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,13 +10,13 @@ use resvg::usvg::{Options, Tree};
 use super::chart::Chart;
 use super::document::Document;
 use crate::failure::Failure;
+use crate::output::write;
 
 /// Pixels of a PNG for each of the page.
 const ZOOM: f32 = 2.0;
 
 /// Writes each chart as NAME.svg; the names.
 pub(super) fn svg(document: &Document, directory: &Path) -> Result<Vec<String>, Failure> {
-    make(directory)?;
     let write = |chart: &Chart| {
         let name = format!("{}.svg", chart.id);
         write(&directory.join(&name), chart.standalone().as_bytes()).map(|()| name)
@@ -28,7 +27,6 @@ pub(super) fn svg(document: &Document, directory: &Path) -> Result<Vec<String>, 
 /// Writes each chart as NAME.png; the names.
 pub(super) fn png(document: &Document, directory: &Path) -> Result<Vec<String>, Failure> {
     let options = options()?;
-    make(directory)?;
     let write = |chart: &Chart| {
         let name = format!("{}.png", chart.id);
         let path = directory.join(&name);
@@ -65,14 +63,4 @@ fn pixels(svg: &str, options: &Options<'_>) -> Result<Vec<u8>, String> {
     let mut pixmap = pixmap.ok_or_else(|| "the chart is too large".to_owned())?;
     resvg::render(&tree, Transform::from_scale(ZOOM, ZOOM), &mut pixmap.as_mut());
     pixmap.encode_png().map_err(|error| error.to_string())
-}
-
-fn make(directory: &Path) -> Result<(), Failure> {
-    let made = fs::create_dir_all(directory);
-    made.map_err(|error| Failure::during(directory.display(), error))
-}
-
-/// Writes a file, or says which one cannot be written.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes).map_err(|error| Failure::during(path.display(), error))
 }

@@ -1,34 +1,217 @@
 //! A section for each file of a recording: where the time of each rank went, and when.
+//!
+//! A recording may have any number of files. Those with the most time have a section each; all are
+//! in the totals. What a section needs is computed when the file is read, and then only as many
+//! calls and accesses are kept as are drawn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
 
-use super::bench::machine;
-use super::chart::{Chart, Kind, Point, number};
+use super::bench::{machine, without_empty};
+use super::chart::{Chart, Kind, Point, Scale, number, size};
 use super::document::{Cell, Section, Table, shell};
-use super::records::{Call, Event, Hint, Recording};
+use super::records::{Call, Event, Hint, REST, Recording, Times};
+use super::sampled::Most;
 
 /// Ranks that are drawn.
 const RANKS_MAX: u32 = 64;
-/// Calls and accesses that a timeline has at most.
+/// Files that have a section.
+const SECTIONS_MAX: u64 = 24;
+/// Calls and accesses that all timelines have at most together, and each at least.
+const SPANS: (usize, usize) = (12_000, 400);
+/// Calls and accesses that one timeline has at most.
 const SPANS_MAX: usize = 3000;
+/// A call is drawn as about so many spans.
+const SPANS_OF_CALL: usize = 4;
+/// Names of files that are counted by themselves, and those in the table.
+const NAMES_MAX: usize = 10_000;
+const NAMES_SHOWN: usize = 40;
+const NOT_CLOSED: &str = "The program was ended before it closed the file: only the calls of rank \
+                          0 are known.";
 const MEBIBYTE: f64 = 1_048_576.0;
 
-pub(super) fn section(recording: &Recording) -> Section {
-    let charts = [split(recording), timeline(recording), accesses(recording)];
+/// Sums over opens of files.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    opens: u64,
+    calls: u64,
+    bytes: f64,
+    seconds: f64,
+}
+
+impl Totals {
+    fn of(recording: &Recording) -> Totals {
+        // Casts that round only beyond 2^53 bytes.
+        let bytes: u64 = recording.calls.iter().map(|call| call.moved_bytes).sum();
+        Totals {
+            opens: 1,
+            calls: recording.calls.count() + recording.calls_missed,
+            bytes: recording.calls.scaled(bytes as f64),
+            seconds: recording.seconds(),
+        }
+    }
+
+    fn add(&mut self, other: Totals) {
+        self.opens += other.opens;
+        self.calls += other.calls;
+        self.bytes += other.bytes;
+        self.seconds += other.seconds;
+    }
+
+    fn row(self, name: String) -> Vec<Cell> {
+        vec![
+            Cell::text(name),
+            Cell::number(self.opens),
+            Cell::number(self.calls),
+            Cell::number(size(self.bytes)),
+            Cell::number(number(self.seconds * 1e3)),
+        ]
+    }
+}
+
+/// All files of all recordings, in bounded memory.
+pub(super) struct Files {
+    most: Most<Digest>,
+    names: HashMap<String, Totals>,
+    /// Files beyond those whose names are kept.
+    others: Totals,
+    all: Totals,
+}
+
+impl Files {
+    pub(super) fn new() -> Files {
+        Files {
+            most: Most::new(SECTIONS_MAX),
+            names: HashMap::new(),
+            others: Totals::default(),
+            all: Totals::default(),
+        }
+    }
+
+    /// Adds what was done with a file.
+    pub(super) fn add(&mut self, recording: Recording) {
+        let totals = Totals::of(&recording);
+        self.all.add(totals);
+        if self.names.len() < NAMES_MAX && !self.names.contains_key(&recording.file) {
+            self.names.insert(recording.file.clone(), Totals::default());
+        }
+        let named = self.names.get_mut(&recording.file).unwrap_or(&mut self.others);
+        named.add(totals);
+        let open = named.opens;
+        self.most.add((totals.seconds, 1), || Digest::new(recording, open));
+    }
+
+    /// The totals, where there are several files, and a section for each of the longest.
+    pub(super) fn sections(self) -> Vec<Section> {
+        let spans = (SPANS.0 / self.most.len().max(1)).clamp(SPANS.1, SPANS_MAX);
+        let mut sections: Vec<Section> = self.overview().into_iter().collect();
+        let opens = |file: &str| self.names.get(file).map_or(1, |totals| totals.opens);
+        let of_file = |mut digest: Digest| {
+            digest.thin(spans);
+            section(&digest, opens(&digest.recording.file))
+        };
+        sections.extend(self.most.into_vec().into_iter().map(of_file));
+        sections
+    }
+
+    fn overview(&self) -> Option<Section> {
+        if self.all.opens < 2 {
+            return None;
+        }
+        let mut named: Vec<(&String, &Totals)> = self.names.iter().collect();
+        named.sort_by(|one, other| {
+            other.1.seconds.total_cmp(&one.1.seconds).then(one.0.cmp(other.0))
+        });
+        let mut rest = self.others;
+        let left = named.split_off(named.len().min(NAMES_SHOWN));
+        left.iter().for_each(|(_, totals)| rest.add(**totals));
+        let mut rows: Vec<Vec<Cell>> =
+            named.iter().map(|(name, totals)| totals.row((*name).clone())).collect();
+        if rest.opens > 0 {
+            rows.push(rest.row("all others".to_owned()));
+        }
+        rows.push(self.all.row("all".to_owned()));
+        let (left_out, left_seconds) = self.most.left_out();
+        let note = format!(
+            "The {} openings with the most time have a section each; {left_out} others, with {} ms \
+             in all, are only in this table.",
+            self.most.len(),
+            number(left_seconds * 1e3)
+        );
+        Some(Section {
+            title: "Recorded files".to_owned(),
+            summary: format!("{} openings of files.", self.all.opens),
+            tables: vec![Table {
+                title: "Files".to_owned(),
+                columns: vec!["file", "opened", "calls of ranks", "moved", "ms of all ranks"],
+                rows,
+            }],
+            notes: (left_out > 0).then_some(note).into_iter().collect(),
+            ..Section::default()
+        })
+    }
+}
+
+/// What a section shows of one open of a file.
+struct Digest {
+    /// With as many calls and accesses as are drawn.
+    recording: Recording,
+    /// Which open of the file it is.
+    open: u64,
+    totals: Totals,
+    times: Vec<RankTimes>,
+    lines: Vec<(Manner, Line)>,
+    notes: Vec<String>,
+}
+
+/// The time of one rank over all its calls.
+#[derive(Clone, Default)]
+struct RankTimes {
+    calls: u64,
+    parts: [f64; 6],
+}
+
+impl Digest {
+    fn new(mut recording: Recording, open: u64) -> Digest {
+        let sampled = [recording.calls.note("calls"), recording.events.note("storage accesses")];
+        let notes = sampled.into_iter().flatten().collect();
+        let (totals, times) = (Totals::of(&recording), rank_times(&recording));
+        let lines = lines(&recording);
+        recording.calls.retain(|call| call.rank < RANKS_MAX);
+        recording.events.retain(|event| event.rank < RANKS_MAX);
+        let mut digest = Digest { recording, open, totals, times, lines, notes };
+        digest.thin(SPANS_MAX);
+        digest
+    }
+
+    /// Keeps as many calls and accesses as are drawn by so many spans.
+    fn thin(&mut self, spans: usize) {
+        self.recording.calls.thin(spans / SPANS_OF_CALL);
+        self.recording.events.thin(spans);
+    }
+}
+
+fn section(digest: &Digest, opens: u64) -> Section {
+    let recording = &digest.recording;
+    let charts = [split(digest), timeline(recording), accesses(recording)];
+    let title = match opens {
+        1 => format!("File {}", recording.file),
+        opens => format!("File {}, opening {} of {opens}", recording.file, digest.open),
+    };
     let mut section = Section {
-        title: format!("File {}", recording.file),
-        summary: summary(recording),
+        title,
+        summary: summary(digest),
         charts: charts.into_iter().flatten().collect(),
-        tables: vec![calls(recording)],
+        tables: vec![calls(digest)],
         facts: facts(recording),
+        notes: digest.notes.clone(),
         ..Section::default()
     };
-    let all: Vec<&Hint> = recording.hints.iter().chain(&recording.ignored_hints).collect();
-    if !all.is_empty() {
-        section.tables.push(hints(&all));
-    }
+    section.tables.extend(hints(recording));
     if !recording.command.is_empty() {
         section.commands.push(shell(&recording.command));
+    }
+    if !recording.of_all_ranks {
+        section.notes.push(NOT_CLOSED.to_owned());
     }
     for (missed, what) in
         [(recording.calls_missed, "calls"), (recording.events_missed, "storage accesses")]
@@ -42,15 +225,16 @@ pub(super) fn section(recording: &Recording) -> Section {
     section
 }
 
-fn summary(recording: &Recording) -> String {
+fn summary(digest: &Digest) -> String {
+    let recording = &digest.recording;
     let plural = |count: u32, what: &str| match count {
         1 => format!("1 {what}"),
         count => format!("{count} {what}s"),
     };
     let (ranks, nodes) = (plural(recording.ranks, "rank"), plural(recording.nodes, "node"));
-    let bytes: u64 = recording.calls.iter().map(|call| call.moved_bytes).sum();
     let mode = if recording.mode.is_empty() { "" } else { ", opened to " };
-    format!("{ranks} on {nodes}{mode}{}; {bytes} bytes moved", recording.mode)
+    let moved = size(digest.totals.bytes);
+    format!("{ranks} on {nodes}{mode}{}; {moved} moved", recording.mode)
 }
 
 fn facts(recording: &Recording) -> Vec<(String, String)> {
@@ -67,32 +251,39 @@ fn name(recording: &Recording) -> &str {
     recording.file.rsplit('/').next().unwrap_or(&recording.file)
 }
 
-/// The time of each rank over all its calls.
-fn split(recording: &Recording) -> Option<Chart> {
-    let mut points = Vec::new();
-    for rank in 0..recording.ranks.min(RANKS_MAX) {
-        let own = || recording.calls.iter().filter(|call| call.rank == rank);
-        let mut sums = super::records::Times::default().parts();
-        for call in own() {
-            let parts = sums.iter_mut().zip(call.times.parts());
-            parts.for_each(|((_, sum), (_, seconds))| *sum += seconds);
-        }
-        let note = format!("{} calls", own().count());
-        for (series, seconds) in sums {
-            points.push(Point {
-                series: series.to_owned(),
-                label: format!("rank {rank}"),
-                x: None,
-                y: seconds * 1e3,
-                note: note.clone(),
-            });
-        }
+fn rank_times(recording: &Recording) -> Vec<RankTimes> {
+    let ranks = usize::try_from(recording.ranks.min(RANKS_MAX)).unwrap_or(0);
+    let mut times = vec![RankTimes::default(); ranks];
+    for call in &recording.calls {
+        let rank = usize::try_from(call.rank).unwrap_or(usize::MAX);
+        let Some(own) = times.get_mut(rank) else { continue };
+        own.calls += 1;
+        let parts = own.parts.iter_mut().zip(call.times.within(call.seconds));
+        parts.for_each(|(sum, (_, seconds))| *sum += recording.calls.scaled(seconds));
     }
-    super::bench::without_empty(&mut points);
+    times
+}
+
+/// The time of each rank over all its calls.
+fn split(digest: &Digest) -> Option<Chart> {
+    let mut points = Vec::new();
+    let names = Times::default().within(0.0).map(|(name, _)| name);
+    for (rank, own) in digest.times.iter().enumerate() {
+        points.extend(names.iter().zip(own.parts).map(|(series, seconds)| Point {
+            series: (*series).to_owned(),
+            label: format!("rank {rank}"),
+            x: None,
+            y: seconds * 1e3,
+            note: format!("{} calls", own.calls),
+        }));
+    }
+    without_empty(&mut points);
+    let recording = &digest.recording;
+    let caption = "Shuffle is without the phases; rest is what has no clock of its own.";
     (!points.is_empty()).then(|| Chart {
         id: format!("{} time", name(recording)),
         title: "Time of each rank in all its calls".to_owned(),
-        caption: first_ranks(recording, "Shuffle is without the phases."),
+        caption: first_ranks(recording, caption),
         kind: Kind::Bars,
         x_name: String::new(),
         y_name: "ms".to_owned(),
@@ -110,36 +301,25 @@ fn first_ranks(recording: &Recording, text: &str) -> String {
 
 /// What each rank did when.
 fn timeline(recording: &Recording) -> Option<Chart> {
-    let drawn = |rank: u32| rank < RANKS_MAX;
-    let mut points: Vec<Point> = Vec::new();
     let traced = !recording.events.is_empty();
-    for call in recording.calls.iter().filter(|call| drawn(call.rank)) {
-        points.extend(spans(call, traced));
-    }
-    let events = recording.events.iter().filter(|event| drawn(event.rank));
-    points.extend(events.map(|event| Point {
+    let mut points: Vec<Point> =
+        recording.calls.iter().flat_map(|call| spans(call, traced)).collect();
+    points.extend(recording.events.iter().map(|event| Point {
         series: "storage".to_owned(),
         label: format!("rank {}", event.rank),
         x: Some(event.begin_seconds * 1e3),
         y: event.seconds * 1e3,
         note: format!("{} of {} bytes at {}", event.what, event.bytes, event.offset),
     }));
-    let cut = points.len().saturating_sub(SPANS_MAX);
-    points.truncate(SPANS_MAX);
     points.sort_by_key(|point| rank_of(&point.label));
-    let mut caption = match traced {
-        true => "Storage accesses as they were traced.".to_owned(),
-        false => {
-            "Within a call, the order of the parts is schematic: nothing was traced.".to_owned()
-        }
+    let base = match traced {
+        true => "Storage accesses as they were traced, over the other parts of the calls.",
+        false => "Within a call, the order of the parts is schematic: nothing was traced.",
     };
-    if cut > 0 {
-        caption += &format!(" {cut} spans are not drawn.");
-    }
     (!points.is_empty()).then(|| Chart {
         id: format!("{} timeline", name(recording)),
         title: "Timeline of the ranks".to_owned(),
-        caption: first_ranks(recording, &caption),
+        caption: first_ranks(recording, &drawn(recording, base)),
         kind: Kind::Spans,
         x_name: "ms since the open".to_owned(),
         y_name: "lasts ms".to_owned(),
@@ -147,22 +327,30 @@ fn timeline(recording: &Recording) -> Option<Chart> {
     })
 }
 
+/// Says that not all calls and accesses are drawn.
+fn drawn(recording: &Recording, text: &str) -> String {
+    let of_calls = recording.calls.drawn_note("calls");
+    let of_events = recording.events.drawn_note("accesses");
+    let notes = [Some(text.to_owned()), of_calls, of_events];
+    notes.into_iter().flatten().collect::<Vec<String>>().join(" ")
+}
+
 fn rank_of(label: &str) -> u32 {
     label.strip_prefix("rank ").and_then(|rank| rank.parse().ok()).unwrap_or(u32::MAX)
 }
 
 /// The parts of a call one after the other. Where accesses were traced, they are drawn over the
-/// shuffle.
+/// rest.
 fn spans(call: &Call, traced: bool) -> Vec<Point> {
-    let times = &call.times;
-    let (waits, plans) = (times.synchronisation_seconds, times.planning_seconds);
-    let rest = (call.seconds - waits - plans).max(0.0);
-    let storage = if traced { 0.0 } else { times.storage_seconds.min(rest) };
+    let [planning, synchronisation, phases, shuffle, storage, rest] =
+        call.times.within(call.seconds).map(|(_, seconds)| seconds);
+    let (storage, rest) = if traced { (0.0, rest + storage) } else { (storage, rest) };
     let parts = [
-        ("synchronisation", waits),
-        ("planning", plans),
-        ("shuffle", rest - storage),
+        ("synchronisation", synchronisation),
+        ("planning", planning),
+        ("shuffle", phases + shuffle),
         ("storage", storage),
+        (REST, rest),
     ];
     let note = format!("{} by {}, {} bytes", call.call, call.strategy, call.moved_bytes);
     let mut begin = call.begin_seconds;
@@ -190,26 +378,29 @@ fn accesses(recording: &Recording) -> Option<Chart> {
         y: event.offset as f64 / MEBIBYTE,
         note: format!("{} bytes in {} ms", event.bytes, number(event.seconds * 1e3)),
     };
-    let points: Vec<Point> = recording.events.iter().take(SPANS_MAX).map(point).collect();
+    let points: Vec<Point> = recording.events.iter().map(point).collect();
+    let base = "Each dot is one access; what a round moves is a column of dots.";
+    let dropped = recording.events.drawn_note("accesses");
+    let dots = dropped.map_or(base.to_owned(), |note| format!("{base} {note}"));
     (!points.is_empty()).then(|| Chart {
         id: format!("{} accesses", name(recording)),
         title: "Storage accesses: where in the file, and when".to_owned(),
-        caption: "Each dot is one access; what a round moves is a column of dots.".to_owned(),
-        kind: Kind::Dots { scale: super::chart::Scale::Linear, diagonal: false },
+        caption: first_ranks(recording, &dots),
+        kind: Kind::Dots { scale: Scale::Linear, diagonal: false },
         x_name: "ms since the open".to_owned(),
         y_name: "offset MiB".to_owned(),
         points,
     })
 }
 
-/// What is the same for calls of one line.
-type Manner<'a> = (&'a str, &'a str, &'a str, &'a str);
+/// What is the same for calls of one line: call, strategy, reason and windows.
+type Manner = [String; 4];
 
 /// Calls of one kind by one strategy in one line.
 #[derive(Default)]
 struct Line {
     calls: u64,
-    ranks: BTreeMap<u32, u64>,
+    ranks: BTreeSet<u32>,
     bytes: u64,
     rounds: u64,
     aggregators: u64,
@@ -217,37 +408,41 @@ struct Line {
     longest_seconds: f64,
 }
 
-fn calls(recording: &Recording) -> Table {
-    let mut lines: Vec<(Manner<'_>, Line)> = Vec::new();
+fn lines(recording: &Recording) -> Vec<(Manner, Line)> {
+    let mut lines: Vec<(Manner, Line)> = Vec::new();
+    let mut places: HashMap<[&str; 4], usize> = HashMap::new();
     for call in &recording.calls {
-        let key = (&*call.call, &*call.strategy, &*call.reason, &*call.windows);
-        let index = lines.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
-            lines.push((key, Line::default()));
+        let manner = [&*call.call, &*call.strategy, &*call.reason, &*call.windows];
+        let place = *places.entry(manner).or_insert_with(|| {
+            lines.push((manner.map(str::to_owned), Line::default()));
             lines.len() - 1
         });
-        let line = &mut lines[index].1;
+        let line = &mut lines[place].1;
         line.calls += 1;
-        *line.ranks.entry(call.rank).or_default() += 1;
+        line.ranks.insert(call.rank);
         line.bytes += call.moved_bytes;
         line.rounds = line.rounds.max(call.rounds);
         line.aggregators = line.aggregators.max(call.aggregators);
         line.accesses += call.storage_reads + call.storage_writes;
         line.longest_seconds = line.longest_seconds.max(call.seconds);
     }
-    let row = |((call, strategy, reason, windows), line): &(Manner<'_>, Line)| {
-        vec![
-            Cell::text(*call),
-            Cell::text(*strategy),
-            Cell::text(*reason),
-            Cell::text(*windows),
+    lines
+}
+
+fn calls(digest: &Digest) -> Table {
+    let row = |(manner, line): &(Manner, Line)| {
+        let texts = manner.iter().map(|text| Cell::text(text.as_str()));
+        let numbers = [
             Cell::number(line.calls),
             Cell::number(line.ranks.len()),
-            Cell::number(line.bytes),
+            // A cast that rounds only beyond 2^53 bytes.
+            Cell::number(size(line.bytes as f64)),
             Cell::number(line.rounds),
             Cell::number(line.aggregators),
             Cell::number(line.accesses),
             Cell::number(number(line.longest_seconds * 1e3)),
-        ]
+        ];
+        texts.chain(numbers).collect()
     };
     Table {
         title: "Calls".to_owned(),
@@ -258,18 +453,20 @@ fn calls(recording: &Recording) -> Table {
             "windows",
             "calls of ranks",
             "ranks",
-            "bytes",
+            "moved",
             "rounds at most",
             "aggregators",
             "storage calls",
             "longest ms",
         ],
-        rows: lines.iter().map(row).collect(),
+        rows: digest.lines.iter().map(row).collect(),
     }
 }
 
-fn hints(all: &[&Hint]) -> Table {
-    let row = |hint: &&Hint| {
+/// The hints that somebody gave; the others are counted.
+fn hints(recording: &Recording) -> Option<Table> {
+    let is_given = |hint: &&Hint| !matches!(&*hint.origin, "default" | "file");
+    let row = |hint: &Hint| {
         let effect = match hint.reason.is_empty() {
             true => "in effect".to_owned(),
             false => format!("ignored: {}", hint.reason),
@@ -277,9 +474,16 @@ fn hints(all: &[&Hint]) -> Table {
         let texts = [&hint.name, &hint.value, &hint.origin, &effect];
         texts.map(|text| Cell::text(text.as_str())).into()
     };
-    Table {
-        title: "Hints".to_owned(),
-        columns: vec!["hint", "value", "from", ""],
-        rows: all.iter().map(row).collect(),
-    }
+    let given = recording.hints.iter().filter(is_given).chain(&recording.ignored_hints);
+    let rows: Vec<Vec<Cell>> = given.map(row).collect();
+    let defaults = recording.hints.iter().filter(|hint| hint.origin == "default").count();
+    let title = match defaults {
+        0 => "Hints".to_owned(),
+        count => format!("Hints that were given ({count} others have their defaults)"),
+    };
+    (!rows.is_empty()).then(|| Table {
+        title,
+        columns: vec!["hint", "value", "from", "effect"],
+        rows,
+    })
 }

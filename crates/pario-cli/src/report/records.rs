@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::sampled::Sampled;
+
 /// A result of `pario bench --json`, or of `cargo xtask peers`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Bench {
@@ -63,6 +65,9 @@ pub(super) struct Bench {
     pub(super) machine: Option<Machine>,
 }
 
+/// What is left of a time besides its parts.
+pub(super) const REST: &str = "rest";
+
 /// Where the time of one rank went.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Times {
@@ -90,6 +95,17 @@ impl Times {
             ("shuffle", (self.exchange_seconds - phases).max(0.0)),
             ("storage", self.storage_seconds),
         ]
+    }
+
+    /// The parts of a measured time, which they add up to. `rest` is what they leave: the rank
+    /// waits for others, or does what has no clock. Parts that overlapped, and so are longer
+    /// together, are all shortened by the same factor.
+    pub(super) fn within(&self, whole_seconds: f64) -> [(&'static str, f64); 6] {
+        let parts = self.parts();
+        let sum: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
+        let factor = if sum > whole_seconds { whole_seconds / sum } else { 1.0 };
+        let [one, two, three, four, five] = parts.map(|(name, seconds)| (name, seconds * factor));
+        [one, two, three, four, five, (REST, (whole_seconds - sum).max(0.0))]
     }
 
     /// Whether anything was measured.
@@ -286,13 +302,25 @@ pub(crate) struct Recording {
     #[serde(default)]
     pub(crate) ignored_hints: Vec<Hint>,
     #[serde(default)]
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Sampled<Call>,
     #[serde(default)]
     pub(crate) calls_missed: u64,
     #[serde(default)]
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Sampled<Event>,
     #[serde(default)]
     pub(crate) events_missed: u64,
+}
+
+impl Recording {
+    /// Whether the program read or wrote.
+    pub(crate) fn has_calls(&self) -> bool {
+        !self.calls.is_empty() || self.calls_missed > 0
+    }
+
+    /// The time of all ranks in its calls.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.calls.scaled(self.calls.iter().map(|call| call.seconds).sum())
+    }
 }
 
 /// What planners knew of a file.
@@ -360,6 +388,13 @@ pub(crate) struct Call {
     pub(crate) seconds: f64,
     #[serde(flatten)]
     pub(crate) times: Times,
+}
+
+impl Call {
+    /// Whether all ranks make it together.
+    pub(crate) fn is_collective(&self) -> bool {
+        self.call.ends_with("_all")
+    }
 }
 
 /// One storage access of one rank.

@@ -54,16 +54,31 @@ const EXPLAINED: &str = r#"{"kind":"explain","workload":"dist3d","shape":"64^3",
 {"round":0,"aggregator":0,"offset":0,"bytes":60},{"round":0,"aggregator":2,"offset":100,"bytes":60},
 {"round":1,"aggregator":0,"offset":60,"bytes":40}]}"#;
 
-fn records() -> Records {
+/// What is read of a text.
+fn read_text(text: &str) -> (Records, Files) {
+    let (mut records, mut files) = (Records::default(), Files::new());
+    let mut reader = |recording| {
+        files.add(recording);
+        Ok(())
+    };
+    let bar = indicatif::ProgressBar::hidden();
+    records.add("x", text.as_bytes(), (&bar, &mut reader)).unwrap();
+    (records, files)
+}
+
+fn document_of(text: &str) -> Document {
+    let (records, files) = read_text(text);
+    document(&records, files)
+}
+
+fn all() -> String {
     let mut text = format!("{STUDY}\n{PAPER}\n{EXPLAINED}\n{RECORDING}\n");
     for strategy in ["block", "auto", "multi-phase 1"] {
         for (block, seconds) in [(4, 0.01), (64, 0.007), (256, 0.003)] {
             text += &result(strategy, block, seconds);
         }
     }
-    let mut records = Records::default();
-    records.add("x", &text).unwrap();
-    records
+    text
 }
 
 /// The attributes of an element, as a browser reads them.
@@ -120,7 +135,7 @@ fn fields(line: &str) -> Vec<String> {
 
 #[test]
 fn every_value_of_the_csv_is_drawn_once_and_nothing_else_is() {
-    let document = document(&records());
+    let document = document_of(&all());
     let page = page::html("t", &["x".to_owned()], &document);
     let key = |chart: &str, mark: &HashMap<String, String>| {
         ["data-series", "data-label", "data-x", "data-y"]
@@ -148,7 +163,7 @@ fn every_value_of_the_csv_is_drawn_once_and_nothing_else_is() {
 /// A value that is twice as large is drawn twice as long.
 #[test]
 fn bars_and_spans_are_as_long_as_their_values() {
-    let page = page::html("t", &[], &document(&records()));
+    let page = page::html("t", &[], &document_of(&all()));
     let number =
         |mark: &HashMap<String, String>, name: &str| -> f64 { mark[name].parse().unwrap() };
     let mut scales: HashMap<String, Vec<f64>> = HashMap::new();
@@ -169,9 +184,98 @@ fn bars_and_spans_are_as_long_as_their_values() {
     }
 }
 
+/// The order of bars and that of the table, and the lengths of bars and the times there.
+#[test]
+fn a_chart_of_times_shows_the_times_of_its_table() {
+    let path = "/../../benchmarks/record/epyc-2-cores/2026-11-16.jsonl";
+    let path = format!("{}{path}", env!("CARGO_MANIFEST_DIR"));
+    let (records, files) = read_text(&std::fs::read_to_string(path).unwrap());
+    let document = document(&records, files);
+    let mut pairs = 0;
+    for chart in document.charts().filter(|chart| chart.id.contains("-ranks-time-")) {
+        let measured = |record: &&records::Bench| {
+            let block = record.block.unwrap();
+            let id = format!("{} {} ranks time", record.workload, record.ranks);
+            let id = format!("{id} {} {block}", record.direction);
+            document::slug(&id) == chart.id
+        };
+        let measured: Vec<f64> =
+            records.bench.iter().filter(measured).map(|record| record.seconds.unwrap()).collect();
+        let mut drawn: Vec<(&str, f64)> = Vec::new();
+        for point in &chart.points {
+            match drawn.iter_mut().find(|(label, _)| *label == point.label) {
+                Some((_, sum)) => *sum += point.y,
+                None => drawn.push((&point.label, point.y)),
+            }
+        }
+        assert_eq!(drawn.len(), measured.len(), "{}", chart.id);
+        for (index, (seconds, (label, ms))) in measured.iter().zip(&drawn).enumerate() {
+            assert!((ms / (seconds * 1e3) - 1.0).abs() < 1e-9, "{} {label}: {ms} ms", chart.id);
+            for (other, (_, other_ms)) in measured.iter().zip(&drawn).skip(index + 1) {
+                assert_eq!(seconds < other, ms < other_ms, "{} {label}", chart.id);
+                pairs += 1;
+            }
+        }
+    }
+    assert!(pairs > 300, "{pairs} pairs");
+}
+
+/// However many files are recorded, a page has some sections, some marks and the sums of all.
+#[test]
+fn a_recording_of_any_length_is_a_page_of_bounded_length() {
+    let calls = |file: u32| -> String {
+        let call = |index: u32| {
+            format!(
+                r#"{{"rank":{},"call":"write","strategy":"list","moved_bytes":1024,
+                "begin_seconds":{index},"seconds":{}}}"#,
+                index % 4,
+                f64::from(file % 7 + 1) * 0.001
+            )
+        };
+        (0..400).map(call).collect::<Vec<String>>().join(",")
+    };
+    let recording = |file: u32| {
+        let name = file % 90;
+        let calls = calls(file);
+        format!(r#"{{"kind":"statistics","file":"f{name}","ranks":4,"calls":[{calls}]}}"#)
+    };
+    let of =
+        |count: u32| document_of(&(0..count).map(recording).collect::<Vec<String>>().join("\n"));
+    let (few, many) = (of(100), of(400));
+    let marks =
+        |document: &Document| -> usize { document.charts().map(|chart| chart.points.len()).sum() };
+    assert_eq!((few.sections.len(), many.sections.len()), (25, 25));
+    assert!(marks(&many) <= marks(&few) && marks(&many) < 16_000, "{}", marks(&many));
+    let overview = &many.sections[0];
+    let last = overview.tables[0].rows.last().unwrap();
+    let texts: Vec<&str> = last
+        .iter()
+        .map(|cell| match cell {
+            document::Cell::Number(text) | document::Cell::Text(text) => text.as_str(),
+            document::Cell::Verdict(_) => panic!("a verdict"),
+        })
+        .collect();
+    assert_eq!(texts[..3], ["all", "400", "160000"]);
+    assert!(overview.notes[0].contains("376 others"), "{}", overview.notes[0]);
+    let titles: std::collections::HashSet<&str> =
+        many.sections.iter().map(|section| section.title.as_str()).collect();
+    assert_eq!(titles.len(), many.sections.len(), "titles differ");
+    let timeline = many.charts().find(|chart| chart.id.contains("timeline")).unwrap();
+    assert!(timeline.caption.contains("1 in 4 is drawn"), "{}", timeline.caption);
+}
+
+/// Two results of one name, as of two runs in one file, are not added up.
+#[test]
+fn results_of_one_name_have_a_bar_each() {
+    let document = document_of(&[result("auto", 4, 0.25), result("auto", 4, 0.5)].join("\n"));
+    let chart = document.charts().find(|chart| chart.id.contains("bandwidth")).unwrap();
+    let labels: Vec<&str> = chart.points.iter().map(|point| point.label.as_str()).collect();
+    assert_eq!(labels, ["auto: two-phase", "auto: two-phase (2)"]);
+}
+
 #[test]
 fn a_page_needs_nothing_else_and_says_all() {
-    let page = page::html("A <title>", &["x".to_owned()], &document(&records()));
+    let page = page::html("A <title>", &["x".to_owned()], &document_of(&all()));
     for outside in ["<script", "url(", "@import", "src=", "stylesheet"] {
         assert!(!page.contains(outside), "{outside}");
     }
@@ -199,8 +303,7 @@ fn a_page_needs_nothing_else_and_says_all() {
 
 #[test]
 fn verdicts_of_several_studies_are_counted() {
-    let mut records = Records::default();
-    records.add("x", &format!("{STUDY}\n{STUDY}")).unwrap();
+    let (records, _) = read_text(&format!("{STUDY}\n{STUDY}"));
     let overview = study::overview(&records.studies).unwrap();
     let cells = &overview.tables[0].rows[1];
     let counts: Vec<&str> = cells
@@ -217,7 +320,7 @@ fn verdicts_of_several_studies_are_counted() {
 /// Block b of a vector belongs to rank b mod P.
 #[test]
 fn the_pattern_is_that_of_the_workload() {
-    let document = document(&records());
+    let document = document_of(&all());
     let pattern = document.charts().find(|chart| chart.kind == chart::Kind::Tiles).unwrap();
     assert_eq!(pattern.points.len(), 256);
     for (block, point) in (0_u32..).zip(&pattern.points) {
@@ -229,7 +332,7 @@ fn the_pattern_is_that_of_the_workload() {
 /// Of a plan that is written down, and of one that is made again from the workload.
 #[test]
 fn rounds_show_the_windows_of_each_aggregator() {
-    let document = document(&records());
+    let document = document_of(&all());
     let of = |id: &str| document.charts().find(|chart| chart.id == id).unwrap().points.clone();
     let drawn = |id: &str| -> Vec<(String, String, f64, f64)> {
         let point = |point: chart::Point| (point.label, point.series, point.x.unwrap(), point.y);
@@ -246,16 +349,16 @@ fn rounds_show_the_windows_of_each_aggregator() {
     assert_eq!(planned.iter().map(|(.., bytes)| bytes).sum::<f64>(), 4096.0);
     assert!(planned.iter().all(|(round, ..)| round == "round 1"), "{planned:?}");
     // Another number of rounds is another plan, which is not known.
-    let mut records = records();
+    let (mut records, files) = read_text(&all());
     records.bench.iter_mut().for_each(|record| record.rounds = Some(7));
-    let document = super::document(&records);
+    let document = super::document(&records, files);
     assert!(!document.charts().any(|chart| chart.id.starts_with("block-cyclic-4-ranks-two-phase")));
 }
 
 /// Room for the widest label is room for each, whatever it is rounded to.
 #[test]
 fn labels_that_fit_are_whole() {
-    let document = document(&records());
+    let document = document_of(&all());
     let chart = document.charts().find(|chart| chart.kind == chart::Kind::Spans).unwrap();
     for kind in [chart::Kind::Spans, chart::Kind::Bars] {
         for len in 1..20 {
@@ -275,8 +378,7 @@ fn records_of_earlier_versions_have_a_pattern_where_it_is_certain() {
             r#"{{"workload":"{workload}","strategy":"auto","served_by":"auto","ranks":16,
             "block":{block},"bytes":{bytes},"direction":"read","seconds":0.5}}"#
         );
-        let mut records = Records::default();
-        records.add("x", &text).unwrap();
+        let (records, _) = read_text(&text);
         pattern::chart("x", &records.bench[0]).is_some()
     };
     assert!(old("block-cyclic", 104_857_600, 512) && old("dist3d", 67_108_864, 512));
@@ -285,7 +387,14 @@ fn records_of_earlier_versions_have_a_pattern_where_it_is_certain() {
 
 #[test]
 fn a_trace_has_a_process_for_each_node_and_a_thread_for_each_rank() {
-    let text = perfetto::text(&records().recordings);
+    let place = std::env::temp_dir().join(format!("pario-trace-{}.json", std::process::id()));
+    let mut trace = Trace::create(&place).unwrap();
+    let mut reader = |recording: Recording| trace.add(&recording);
+    let bar = indicatif::ProgressBar::hidden();
+    Records::default().add("x", RECORDING.as_bytes(), (&bar, &mut reader)).unwrap();
+    trace.finish().unwrap();
+    let text = std::fs::read_to_string(&place).unwrap();
+    std::fs::remove_file(&place).unwrap();
     let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let named = |name: &'static str| events.iter().filter(move |event| event["name"] == name);
@@ -302,7 +411,7 @@ fn a_trace_has_a_process_for_each_node_and_a_thread_for_each_rank() {
 
 #[test]
 fn charts_are_also_files_without_variables() {
-    let document = document(&records());
+    let document = document_of(&all());
     let mut names: Vec<&str> = document.charts().map(|chart| chart.id.as_str()).collect();
     let count = names.len();
     names.sort_unstable();

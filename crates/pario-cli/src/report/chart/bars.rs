@@ -1,8 +1,10 @@
 //! Horizontal bars: one for each label, its parts side by side.
 
+use std::collections::HashMap;
+
 use super::axis::Axis;
 use super::canvas::{Anchor, Canvas, LINE, WIDTH, color, shortened, text_width};
-use super::{Chart, Point, Scale, number};
+use super::{Chart, Point, Scale, number, places};
 
 /// Height of a bar with the room to the next.
 const ROW: f64 = 24.0;
@@ -15,17 +17,18 @@ pub(super) fn draw(chart: &Chart) -> String {
     let widest = labels.iter().map(|label| text_width(label)).fold(40.0, f64::max);
     let room = widest.min(220.0);
     let left = room + 14.0;
-    let sums: Vec<f64> = labels.iter().map(|label| sum(chart, label)).collect();
+    let rows = bars(chart, &labels);
+    let sums: Vec<f64> = rows.iter().map(|own| sum(own)).collect();
     let axis = Axis::new(sums.iter().copied(), Scale::Linear, (left, WIDTH - NUMBER));
     let mut canvas = Canvas::new();
     canvas.height = 8.0;
     // The bar of a reference says by its label what it is.
     if series.len() > 1 && !series.contains(&"reference") {
-        let items = series.iter().enumerate().map(|(index, name)| (*name, color(name, index)));
+        let items = series.iter().zip(0..).map(|(name, index)| (*name, color(name, index)));
         canvas.legend(&items.collect::<Vec<_>>(), left);
     }
-    let (top, rows) = (canvas.height, u32::try_from(labels.len()).unwrap_or(u32::MAX));
-    let bottom = top + ROW * f64::from(rows);
+    let (top, count) = (canvas.height, u32::try_from(labels.len()).unwrap_or(u32::MAX));
+    let bottom = top + ROW * f64::from(count);
     for tick in axis.ticks(6) {
         let x = axis.place(tick);
         canvas.line("grid", (x, top), (x, bottom));
@@ -34,22 +37,38 @@ pub(super) fn draw(chart: &Chart) -> String {
     canvas.height = bottom + 15.0 + LINE;
     canvas.text(((left + WIDTH) / 2.0, canvas.height), Anchor::Middle, "name", &chart.y_name);
     canvas.height += 8.0;
-    for (row, (label, sum)) in (0_u32..).zip(labels.iter().copied().zip(sums)) {
+    let places = places(&series);
+    for (row, (label, (own, sum))) in (0_u32..).zip(labels.iter().zip(rows.iter().zip(sums))) {
         let y = top + ROW * f64::from(row) + (ROW - BAR) / 2.0;
         let text = shortened(label, room);
         canvas.text((left - 8.0, y + 12.5), Anchor::End, "", &text);
-        bar(chart, &mut canvas, &axis, (label, y));
+        bar(chart, &mut canvas, (&axis, y), (own, &places));
         canvas.text((axis.place(sum) + 5.0, y + 12.5), Anchor::Start, "tick", &number(sum));
     }
     canvas.finish(&chart.title)
 }
 
+/// The points of each bar.
+fn bars<'a>(chart: &'a Chart, labels: &[&str]) -> Vec<Vec<&'a Point>> {
+    let places = places(labels);
+    let mut bars = vec![Vec::new(); labels.len()];
+    for point in &chart.points {
+        let place = places.get(point.label.as_str()).and_then(|place| usize::try_from(*place).ok());
+        place.and_then(|place| bars.get_mut(place)).into_iter().for_each(|bar| bar.push(point));
+    }
+    bars
+}
+
 /// The parts of one bar.
-fn bar(chart: &Chart, canvas: &mut Canvas, axis: &Axis, (label, y): (&str, f64)) {
-    let series = chart.series();
+fn bar(
+    chart: &Chart,
+    canvas: &mut Canvas,
+    (axis, y): (&Axis, f64),
+    (points, series): (&[&Point], &HashMap<&str, u32>),
+) {
     let mut before = 0.0;
-    for point in chart.points.iter().filter(|point| point.label == label) {
-        let index = series.iter().position(|name| *name == point.series).unwrap_or(0);
+    for point in points {
+        let index = series.get(point.series.as_str()).copied().unwrap_or(0);
         let (x, end) = (axis.place(before), axis.place(before + point.y.max(0.0)));
         let width = end - x;
         let shape = format!(
@@ -61,7 +80,6 @@ fn bar(chart: &Chart, canvas: &mut Canvas, axis: &Axis, (label, y): (&str, f64))
     }
 }
 
-fn sum(chart: &Chart, label: &str) -> f64 {
-    let own = |point: &&Point| point.label == label;
-    chart.points.iter().filter(own).map(|point| point.y.max(0.0)).sum()
+fn sum(points: &[&Point]) -> f64 {
+    points.iter().map(|point| point.y.max(0.0)).sum()
 }

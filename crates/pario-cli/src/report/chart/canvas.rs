@@ -43,12 +43,14 @@ pub(crate) const LIGHT: [(&str, &str); 15] = [
 const COLORS: usize = 10;
 
 /// Parts of bars that have the same colour in every chart.
-const KNOWN: [(&str, &str); 7] = [
+const KNOWN: [(&str, &str); 8] = [
     ("planning", "var(--c0)"),
     ("synchronisation", "var(--c1)"),
     ("phases", "var(--c2)"),
     ("shuffle", "var(--c3)"),
     ("storage", "var(--c4)"),
+    // What is left of a time.
+    ("rest", GREY),
     ("bandwidth", "var(--c0)"),
     // What others are compared with.
     ("reference", GREY),
@@ -83,8 +85,8 @@ pub(super) fn line_colors(series: &[&str]) -> Vec<String> {
             return (*color).to_owned();
         }
         let is_free = |color: &String| !used.contains(color);
-        let color = (0..COLORS - 1).map(numbered).find(is_free);
-        let color = color.unwrap_or_else(|| numbered(used.len()));
+        let color = (0..9).map(numbered).find(is_free);
+        let color = color.unwrap_or_else(|| numbered(u32::try_from(used.len()).unwrap_or(0)));
         used.push(color.clone());
         color
     };
@@ -92,15 +94,15 @@ pub(super) fn line_colors(series: &[&str]) -> Vec<String> {
 }
 
 /// The colour of a part of bars.
-pub(super) fn color(series: &str, index: usize) -> String {
+pub(super) fn color(series: &str, index: u32) -> String {
     let known = KNOWN.iter().find(|(name, _)| *name == series);
     known.map_or_else(|| numbered(index), |(_, color)| (*color).to_owned())
 }
 
-fn numbered(index: usize) -> String {
+fn numbered(index: u32) -> String {
     // The grey of the reference is nobody else's.
     const ORDER: [usize; COLORS - 1] = [0, 1, 2, 3, 4, 5, 6, 7, 9];
-    format!("var(--c{})", ORDER[index % ORDER.len()])
+    format!("var(--c{})", ORDER[usize::try_from(index).unwrap_or(0) % ORDER.len()])
 }
 
 /// The colour of a rank: neighbours differ, also of many.

@@ -1,5 +1,7 @@
 //! Values over a number: a line for each series, or dots.
 
+use std::collections::HashMap;
+
 use super::axis::Axis;
 use super::canvas::{Anchor, Canvas, LINE, WIDTH, line_colors};
 use super::{Chart, Point, Scale, number};
@@ -42,24 +44,25 @@ pub(super) fn draw(chart: &Chart, (x, y): (Scale, Scale), manner: Manner) -> Str
         let ends = [(LEFT, bottom), (WIDTH - RIGHT, top)];
         canvas.path(&ends, "var(--soft)", true);
     }
+    let mut of_series: HashMap<&str, Vec<&Point>> = HashMap::new();
+    for point in &chart.points {
+        of_series.entry(&point.series).or_default().push(point);
+    }
     for (name, shade) in &items {
-        let own = || chart.points.iter().filter(|point| point.series == **name);
+        let own = of_series.remove(name).unwrap_or_default();
         if manner == Manner::Joined {
-            canvas.path(&places(own(), &across, &upwards), shade, *name == "Block I/O");
+            canvas.path(&places(&own, &across, &upwards), shade, *name == "Block I/O");
         }
-        own().for_each(|point| {
+        own.iter().for_each(|point| {
             dot(chart, &mut canvas, (&across, &upwards), (point, shade.as_str()))
         });
     }
     canvas.finish(&chart.title)
 }
 
-fn places<'a>(
-    points: impl Iterator<Item = &'a Point>,
-    across: &Axis,
-    upwards: &Axis,
-) -> Vec<(f64, f64)> {
-    let mut points: Vec<(f64, f64)> = points.filter_map(|one| Some((one.x?, one.y))).collect();
+fn places(points: &[&Point], across: &Axis, upwards: &Axis) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> =
+        points.iter().filter_map(|one| Some((one.x?, one.y))).collect();
     points.sort_by(|one, two| one.0.total_cmp(&two.0));
     points.into_iter().map(|(x, y)| (across.place(x), upwards.place(y))).collect()
 }

@@ -21,6 +21,8 @@ mod lines;
 mod spans;
 mod tiles;
 
+use std::collections::{HashMap, HashSet};
+
 pub(crate) use canvas::{CHART_STYLE, LIGHT, escape};
 
 /// One value of a chart.
@@ -132,13 +134,43 @@ impl Chart {
 }
 
 fn distinct<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut found = Vec::new();
-    for one in all {
-        if !found.contains(&one) {
-            found.push(one);
+    let mut seen = HashSet::new();
+    all.filter(|one| seen.insert(*one)).collect()
+}
+
+/// The place of each name in a list.
+fn places<'a>(names: &[&'a str]) -> HashMap<&'a str, u32> {
+    names.iter().copied().zip(0..).collect()
+}
+
+/// Names of bars, with a number where one is there again: what has one name is one bar.
+pub(crate) fn bar_names(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen: HashMap<String, u32> = HashMap::new();
+    let own = |name: String| {
+        let count = seen.entry(name.clone()).or_default();
+        *count += 1;
+        match *count {
+            1 => name,
+            count => format!("{name} ({count})"),
         }
+    };
+    names.map(own).collect()
+}
+
+/// A number of bytes in the unit that people read.
+pub(crate) fn size(bytes: f64) -> String {
+    const UNITS: [(f64, &str); 4] = [
+        (1_099_511_627_776.0, "TiB"),
+        (1_073_741_824.0, "GiB"),
+        (1_048_576.0, "MiB"),
+        (1024.0, "KiB"),
+    ];
+    // Spaces that do not end a line.
+    match UNITS.into_iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{}\u{a0}{name}", number(bytes / unit)),
+        None if bytes == 1.0 => "1\u{a0}byte".to_owned(),
+        None => format!("{}\u{a0}bytes", number(bytes)),
     }
-    found
 }
 
 /// A number with about four digits.
@@ -163,6 +195,15 @@ pub(crate) fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_have_units() {
+        let cases = [(1.0, "1 byte"), (38.0, "38 bytes"), (10_485_760.0, "10 MiB")];
+        for (bytes, text) in cases {
+            assert_eq!(size(bytes).replace('\u{a0}', " "), text);
+        }
+        assert_eq!(size(1536.0).replace('\u{a0}', " "), "1.5 KiB");
+    }
 
     #[test]
     fn numbers_are_short() {

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::canvas::{Anchor, Canvas, LINE, WIDTH, color, shortened, text_width};
-use super::{Chart, Scale, number};
+use super::{Chart, Scale, number, places};
 
 const ROW: f64 = 20.0;
 const BAR: f64 = 14.0;
@@ -18,7 +18,7 @@ pub(super) fn draw(chart: &Chart) -> String {
     let axis = Axis::new(ends, Scale::Linear, (left, WIDTH - 16.0));
     let mut canvas = Canvas::new();
     canvas.height = 8.0;
-    let items = series.iter().enumerate().map(|(index, name)| (*name, color(name, index)));
+    let items = series.iter().zip(0..).map(|(name, index)| (*name, color(name, index)));
     canvas.legend(&items.collect::<Vec<_>>(), left);
     let (top, rows) = (canvas.height, u32::try_from(labels.len()).unwrap_or(u32::MAX));
     let bottom = top + ROW * f64::from(rows);
@@ -32,12 +32,13 @@ pub(super) fn draw(chart: &Chart) -> String {
         let text = shortened(label, room);
         canvas.text((left - 8.0, middle(row) + 11.0), Anchor::End, "", &text);
     }
+    let (rows, indices) = (places(&labels), places(&series));
     for point in &chart.points {
-        let row = (0_u32..).zip(&labels).find(|(_, label)| **label == point.label);
-        let index = series.iter().position(|name| *name == point.series).unwrap_or(0);
+        let row = rows.get(point.label.as_str()).copied().unwrap_or(0);
+        let index = indices.get(point.series.as_str()).copied().unwrap_or(0);
         let begin = point.x.unwrap_or(0.0);
         let (x, end) = (axis.place(begin), axis.place(begin + point.y));
-        let (width, y) = ((end - x).max(LEAST), middle(row.map_or(0, |(row, _)| row)));
+        let (width, y) = ((end - x).max(LEAST), middle(row));
         let shape = format!("rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{BAR}\"");
         canvas.mark(
             &shape,
