@@ -162,18 +162,6 @@ fn views_that_must_agree_and_do_not_are_refused() {
     });
 }
 
-/// A view that shows nothing has no position but the first, which is where it begins.
-#[test]
-fn an_empty_view_begins_at_its_displacement_and_has_no_other_position() {
-    Threads::new(1).run(|comm| {
-        let file = both(options(&store())).open(&*comm, "f").expect("opens");
-        let nothing = Datatype::contiguous(0, &Datatype::byte()).expect("small");
-        file.set_view(&View::new(24, &Datatype::byte(), &nothing)).expect("a view of nothing");
-        assert_eq!(file.byte_offset(0).expect("the displacement"), 24);
-        assert_error(&file.byte_offset(1).unwrap_err(), ErrorClass::Arg, "shows no bytes");
-    });
-}
-
 #[test]
 fn positions_and_counts_that_overflow_are_refused() {
     let data = [1u8; 8];

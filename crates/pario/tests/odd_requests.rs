@@ -39,6 +39,20 @@ fn transports(ranks: u32) -> [Threads; 4] {
     [threads.clone(), apart, processes, threads.shared_bytes(1 << 10)]
 }
 
+/// A view that shows nothing has no position but the first, which is where it begins.
+#[test]
+fn an_empty_view_begins_at_its_displacement_and_has_no_other_position() {
+    Threads::new(1).run(|comm| {
+        let file = options(&Memory::new()).open(&*comm, "f").expect("opens");
+        let nothing = Datatype::contiguous(0, &Datatype::byte()).expect("small");
+        file.set_view(&View::new(24, &Datatype::byte(), &nothing)).expect("a view of nothing");
+        assert_eq!(file.byte_offset(0).expect("the displacement"), 24);
+        let error = file.byte_offset(1).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Arg);
+        assert!(error.to_string().contains("shows no bytes"), "{error}");
+    });
+}
+
 #[test]
 fn requests_of_no_bytes_succeed_and_change_nothing() {
     let _watchdog = Watchdog::new("odd_requests: no bytes");
