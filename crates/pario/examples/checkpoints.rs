@@ -2,6 +2,9 @@
 //! it (paper 002: the inspector runs once, the executor often).
 //!
 //!     cargo run --release -p pario --example checkpoints [STRATEGY [STEPS [MIB]]]
+//!
+//! It writes 20 times 16 MiB, unless told otherwise, to a file in the temporary directory, which it
+//! deletes at the end.
 
 use pario::{Datatype, File, Threads, View};
 
@@ -13,7 +16,8 @@ fn main() {
         words.get(index).and_then(|word| word.parse().ok()).unwrap_or(default)
     };
     let strategy = words.first().map_or("inspector-executor", String::as_str);
-    let (steps, mebibytes) = (number(1, 100), number(2, 64));
+    let (steps, mebibytes) = (number(1, 20), number(2, 16));
+    println!("{strategy}: {steps} writes of {mebibytes} MiB by {RANKS} ranks");
     let path = std::env::temp_dir().join(format!("pario-checkpoints-{}", std::process::id()));
     let results = Threads::new(RANKS).run(|comm| -> pario::Result<()> {
         let file = File::options()
@@ -34,23 +38,25 @@ fn main() {
         for step in 0..steps {
             // What a simulation would compute.
             cells[0] = step as f32;
+            let began = std::time::Instant::now();
             file.write_all(0, &cells)?;
             let call = file.last_call();
             planned += u32::from(call.planned);
             planning += call.planning;
             synchronisation += call.synchronisation;
+            if comm.rank() == 0 {
+                let way = if call.planned { "planned" } else { "by the kept plan" };
+                println!("step {step}: {:.1} ms, {way}", began.elapsed().as_secs_f64() * 1e3);
+            }
         }
         if comm.rank() == 0 {
             let total = begin.elapsed();
             let share =
                 |time: std::time::Duration| 100.0 * time.as_secs_f64() / total.as_secs_f64();
             println!(
-                "{strategy}: {steps} writes of {mebibytes} MiB in {:.3} s",
-                total.as_secs_f64()
-            );
-            println!(
-                "planned {planned} times; {:.2} % of the time in planning, {:.2} % waiting for the \
+                "{:.3} s in all; planned {planned} times; {:.2} % of the time in planning, {:.2} % waiting for the \
                  other ranks to come",
+                total.as_secs_f64(),
                 share(planning),
                 share(synchronisation)
             );

@@ -17,7 +17,7 @@ const ELEMENT_BYTES: u64 = 4;
 /// Larger cubes have more elements than fit in 48 bits.
 const EDGE_MAX: u64 = 1 << 16;
 /// Edge where the workload is measured since none is named.
-const UNNAMED_EDGE: u64 = 256;
+pub(super) const UNNAMED_EDGE: u64 = 256;
 
 pub(super) const KIND: Kind = Kind {
     name: NAME,
@@ -28,7 +28,7 @@ pub(super) const KIND: Kind = Kind {
             values: Values::Number(1),
             paper: 512,
             quick: 64,
-            about: "edge of the cube, or the largest power of two for --bytes",
+            about: "edge of the cube; 256 if no workload is named; with --bytes the largest power of two",
         },
         Parameter {
             name: "ghost",

@@ -263,6 +263,14 @@ fn block_cyclic_is_that_of_paper_002() {
     assert_eq!((sizes.bytes, sizes.pieces, sizes.calls_max), (100 << 20, 26_214_400, 1_638_400));
 }
 
+/// `pario bench` without a workload takes a smaller cube than the paper, and the help says so.
+#[test]
+fn the_help_names_the_cube_of_a_bench_without_a_workload() {
+    let about = super::dist3d::KIND.parameters[0].about;
+    let named = format!("{} if no workload is named", super::dist3d::UNNAMED_EDGE);
+    assert!(about.contains(&named), "{about}");
+}
+
 /// Papers 003 and 004: 512 x 512 x 512 integers, 512 MB.
 #[test]
 fn dist3d_is_that_of_papers_003_and_004() {
