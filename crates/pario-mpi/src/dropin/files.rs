@@ -1,9 +1,10 @@
 //! Open files and their handles.
 //!
-//! A handle is a pattern and the number of a place in a table, never an address: a null, freed or
+//! A handle is a pattern and the number of a file, never an address: a null, freed or
 //! foreign handle is an error of class `File` and not a crash. Fortran's and the standard ABI's
 //! integer handles are the same numbers.
 
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -83,13 +84,19 @@ impl Drop for OpenFile {
     }
 }
 
-/// All files that were ever opened, by their numbers; closed ones leave an empty place.
-static TABLE: RwLock<Vec<Option<Arc<OpenFile>>>> = RwLock::new(Vec::new());
+/// The files that are open, by their numbers.
+struct Table {
+    files: BTreeMap<usize, Arc<OpenFile>>,
+    /// The number of the next file.
+    next: usize,
+}
+
+static TABLE: RwLock<Table> = RwLock::new(Table { files: BTreeMap::new(), next: 0 });
 
 /// What all handles have in common, and no address and no predefined handle has.
 const PATTERN: usize = 0x7061_7269_0000_0000;
 
-/// The number of a file's place in the table.
+/// The number of a file.
 fn number(handle: usize) -> Option<usize> {
     let number = (handle ^ PATTERN) >> 3;
     (handle & 7 == 0 && number <= u32::MAX as usize).then_some(number)
@@ -103,25 +110,29 @@ pub(super) fn null(mpi: &Mpi) -> usize {
 /// Adds a file; `make` gets its handle, which is never used again for another.
 pub(super) fn insert(make: impl FnOnce(usize) -> OpenFile) -> usize {
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    let handle = PATTERN | table.len() << 3;
-    table.push(Some(Arc::new(make(handle))));
+    let number = table.next;
+    table.next += 1;
+    let handle = PATTERN | number << 3;
+    table.files.insert(number, Arc::new(make(handle)));
     handle
 }
 
 /// The file of a handle.
 pub(super) fn get(handle: usize) -> Result<Arc<OpenFile>> {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    let found = number(handle).and_then(|number| table.get(number)?.clone());
-    found.ok_or_else(|| {
-        Error::new(ErrorClass::File, "the file handle is null, or of a file that was closed")
-    })
+    let found = number(handle).and_then(|number| table.files.get(&number).cloned());
+    found.ok_or_else(not_open)
+}
+
+fn not_open() -> Error {
+    Error::new(ErrorClass::File, "the file handle is null, or of a file that was closed")
 }
 
 /// Prints what was done with files that are still open, where statistics are wanted. That is
 /// known of this rank only: the others need not come here at the same time.
 pub(super) fn print_open() {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    for open in table.iter().flatten() {
+    for open in table.files.values() {
         let wanted = open.file.hints().value("pario_statistics") != Some("false");
         if wanted && open.file.communicator().rank() == 0 {
             open.file.summary().print();
@@ -133,17 +144,13 @@ pub(super) fn print_open() {
 /// meanwhile.
 pub(super) fn briefly<T>(handle: usize, action: impl FnOnce(&OpenFile) -> Option<T>) -> Option<T> {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    action(number(handle).and_then(|number| table.get(number)?.as_deref())?)
+    action(number(handle).and_then(|number| table.files.get(&number))?)
 }
 
 /// Takes a file out of the table.
 pub(super) fn remove(handle: usize) -> Result<Arc<OpenFile>> {
-    let file = get(handle)?;
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    if let Some(place) = number(handle).and_then(|number| table.get_mut(number)) {
-        *place = None;
-    }
-    Ok(file)
+    number(handle).and_then(|number| table.files.remove(&number)).ok_or_else(not_open)
 }
 
 /// The integer handle of a file; 0 for the null handle and unknown ones.

@@ -1,0 +1,106 @@
+/* ranks: 2 */
+/* mpis: all */
+/* pario: yes */
+/* calls: at least 1000 */
+/*
+ * Calls that are made again and again keep no memory: after some thousand of each kind the heap is as large as before.
+ * Natively Open MPI 5.0.11 loses 2416 bytes for each write with a negative offset.
+ */
+#include "client.h"
+
+#include <malloc.h>
+
+enum { BYTES = 64, ALLOWED_BYTES = 2048 };
+
+static MPI_File file;
+static char data[BYTES];
+
+static size_t heap_bytes(void) {
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+static MPI_Offset mine(void) { return (MPI_Offset)client_rank * BYTES; }
+
+static void independent(void) { OK(MPI_File_write_at(file, mine(), data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE)); }
+
+static void collective(void) { OK(MPI_File_write_at_all(file, mine(), data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE)); }
+
+static void non_blocking(void) {
+    MPI_Request request;
+    OK(MPI_File_iwrite_at(file, mine(), data, BYTES, MPI_BYTE, &request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
+static void non_blocking_collective(void) {
+    MPI_Request request;
+    OK(MPI_File_iwrite_at_all(file, mine(), data, BYTES, MPI_BYTE, &request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
+static void split(void) {
+    OK(MPI_File_write_at_all_begin(file, mine(), data, BYTES, MPI_BYTE));
+    OK(MPI_File_write_at_all_end(file, data, MPI_STATUS_IGNORE));
+}
+
+static void refused(void) {
+    CHECK(MPI_File_write_at(file, -5, data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE) != MPI_SUCCESS, "a negative offset");
+}
+
+static void view(void) {
+    MPI_Datatype filetype;
+    MPI_Type_vector(4, 1, client_size, MPI_INT, &filetype);
+    MPI_Type_commit(&filetype);
+    OK(MPI_File_set_view(file, 4 * client_rank, MPI_INT, filetype, "native", MPI_INFO_NULL));
+    MPI_Type_free(&filetype);
+    OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+}
+
+static void hints(void) {
+    MPI_Info info;
+    OK(MPI_File_get_info(file, &info));
+    OK(MPI_File_set_info(file, info));
+    MPI_Info_free(&info);
+}
+
+static void open_and_close(MPI_Comm comm, const char *name) {
+    MPI_File other;
+    OK(MPI_File_open(comm, scratch(name), MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                     &other));
+    OK(MPI_File_close(&other));
+}
+
+static void open_together(void) { open_and_close(MPI_COMM_WORLD, "memory_of_calls.other"); }
+
+static void open_alone(void) {
+    char name[64];
+    snprintf(name, sizeof name, "memory_of_calls.%d", client_rank);
+    open_and_close(MPI_COMM_SELF, name);
+}
+
+static void measure(const char *what, void (*call)(void), int count) {
+    for (int i = 0; i < count; i++) call();
+    size_t before = heap_bytes();
+    for (int i = 0; i < count; i++) call();
+    size_t after = heap_bytes();
+    CHECK(after <= before + ALLOWED_BYTES, "%s: %d calls keep %zu bytes", what, count, after - before);
+}
+
+int main(int argc, char **argv) {
+    client_start(&argc, &argv);
+    OK(MPI_File_open(MPI_COMM_WORLD, scratch("memory_of_calls.data"),
+                     MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file));
+    measure("independent", independent, 1000);
+    measure("collective", collective, 1000);
+    measure("non-blocking", non_blocking, 1000);
+    measure("non-blocking collective", non_blocking_collective, 1000);
+    measure("split", split, 1000);
+    measure("refused", refused, 1000);
+    measure("view", view, 1000);
+    measure("hints", hints, 1000);
+    /* A table that keeps a place for every open has doubled by then: 16 KiB. */
+    measure("open together", open_together, 1024);
+    measure("open alone", open_alone, 1024);
+    OK(MPI_File_close(&file));
+    return client_end();
+}
