@@ -149,7 +149,8 @@ impl Handle {
         // Looking at the clock takes as long as writing some bytes: short calls do it now and then.
         let recorded = state.hints.statistics.recording().is_some();
         let always = len >= TIMED_BYTES || recorded;
-        let now_and_then = state.statistics.total.rounds.is_multiple_of(TIMED_CALLS.into());
+        let CallStatistics { storage_reads, storage_writes, .. } = state.statistics.total;
+        let now_and_then = (storage_reads + storage_writes).is_multiple_of(TIMED_CALLS.into());
         let began = (always || now_and_then).then(Instant::now);
         let last_timed = match began {
             Some(began) if !always => state.last_timed.replace(began),

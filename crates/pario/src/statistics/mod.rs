@@ -152,7 +152,8 @@ pub struct ServedCalls {
 pub struct FileStatistics {
     /// The calls by kind, strategy and reason, in the order of their first calls.
     pub served: Vec<ServedCalls>,
-    /// Their sums; call, strategy and reason are those of the last one.
+    /// Their sums; call, strategy and reason are those of the last one. Rounds are those of
+    /// collective calls through windows.
     pub total: CallStatistics,
 }
 
@@ -343,7 +344,8 @@ impl FileStatistics {
         }
         let total = &mut self.total;
         total.add_counts(call);
-        total.rounds += call.rounds;
+        // Where every rank works for itself, there is nothing to go through in rounds.
+        total.rounds += if call.aggregators > 0 { call.rounds } else { 0 };
         for (phase, &time) in (0..).zip(&call.phases) {
             total.add_phase(phase, time);
         }
@@ -372,7 +374,6 @@ impl FileStatistics {
         };
         *calls += 1;
         *bytes += len;
-        total.rounds += 1;
         total.requested_bytes += len;
         total.moved_bytes += len;
         (total.call, total.strategy) = (kind.name, Strategy::Direct);
@@ -593,7 +594,19 @@ mod tests {
         assert_eq!(counts, [("write_all", 1), ("write", 3)]);
         assert_eq!(all.served[0].requested_bytes, 30);
         assert_eq!((all.total.requested_bytes, all.total.storage_writes), (42, 5));
-        assert_eq!((all.total.storage.as_millis(), all.total.rounds), (10, 3));
+        assert_eq!(all.total.storage.as_millis(), 10);
+    }
+
+    /// Writes of one rank, and collectives that every rank serves for itself, have none.
+    #[test]
+    fn rounds_are_those_of_collectives_through_windows() {
+        let collective = CallStatistics { rounds: 9, ..call("write_all", 8, 1) };
+        let for_itself = CallStatistics { rounds: 5, aggregators: 0, ..call("write_all", 8, 1) };
+        let mut all = file(&[collective.clone(), for_itself]);
+        (0..255).for_each(|_| all.add_straight(Kind::WRITE, 8));
+        all.add_rank(file(&[collective]));
+        assert_eq!(all.total.rounds, 9);
+        assert!(all.to_string().contains("aggregators 1 at most; rounds 9\n"), "{all}");
     }
 
     #[test]
