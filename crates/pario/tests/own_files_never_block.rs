@@ -66,6 +66,7 @@ fn fifos_in_all_variables_are_named_and_the_program_goes_on() {
         let line = printed.lines().find(|line| line.contains(part)).unwrap_or(&printed);
         let reason = "not a regular file but a pipe or FIFO";
         assert!(line.contains(&fifo) && line.contains(reason), "{part}: {line}");
+        assert_eq!(printed.matches(part).count(), 1, "one rank says it for all: {printed}");
     }
     let (_, printed) =
         run_again(test, &scratch, &[("PARIO_STATS", "1".into()), variables[2].clone()]);

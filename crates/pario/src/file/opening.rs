@@ -248,7 +248,7 @@ impl OwnFacts {
         };
         let found = match &options.profile {
             Some(profile) => Found::new(profile.clone()),
-            None => profile::find(communicator.transport(), file_system),
+            None => profile::find(communicator.transport(), file_system, communicator.rank()),
         };
         let reported = Reported {
             visible: Visible::of(nodes, capabilities.file_system),

@@ -27,28 +27,51 @@ impl Found {
     }
 }
 
-/// What was found so far, by transport and file system.
-static KNOWN: Mutex<Vec<((&str, &str), Found)>> = Mutex::new(Vec::new());
+/// What was found for a transport and a file system.
+struct Known {
+    key: (&'static str, &'static str),
+    found: Found,
+    /// Why the stored one is not used, until rank 0 has said it.
+    unsaid: Option<String>,
+}
+
+impl Known {
+    /// The found profile. Rank 0 says what is wrong, once, since its profile is that of all ranks.
+    fn told_to(&mut self, rank: u32) -> (Found, Option<String>) {
+        let unsaid = if rank == 0 { self.unsaid.take() } else { None };
+        (self.found.clone(), unsaid)
+    }
+}
+
+/// What was found so far.
+static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
 /// The stored profile of this host for a transport and a file system, else the built-in one.
-pub(crate) fn find(transport: &'static str, file_system: &'static str) -> Found {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (transport, file_system);
-    if let Some((_, found)) = known.iter().find(|(one, _)| *one == key) {
-        return found.clone();
-    }
-    let found = Found::new(look(transport, file_system));
-    known.push((key, found.clone()));
+pub(crate) fn find(transport: &'static str, file_system: &'static str, rank: u32) -> Found {
+    let (found, unsaid) = find_silently((transport, file_system), rank);
+    unsaid.into_iter().for_each(|text| log::warn!("{text}"));
     found
 }
 
-fn look(transport: &str, file_system: &str) -> Profile {
-    match stored(transport, file_system) {
-        Some((_, Ok(profile))) => return profile,
-        Some((_, Err(error))) => log::warn!("{error}; the built-in profile is used"),
-        None => {}
+/// The same with what is to be said.
+fn find_silently(key: (&'static str, &'static str), rank: u32) -> (Found, Option<String>) {
+    let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = all.iter_mut().find(|known| known.key == key) {
+        return known.told_to(rank);
     }
-    Profile::built_in(Profile::built_in_name(file_system, false)).unwrap_or_default()
+    let mut known = look(key);
+    let answer = known.told_to(rank);
+    all.push(known);
+    answer
+}
+
+fn look(key: (&'static str, &'static str)) -> Known {
+    let (transport, file_system) = key;
+    let stored = stored(transport, file_system).map(|(_, stored)| stored).transpose();
+    let unsaid = stored.as_ref().err().map(|error| format!("{error}; the built-in profile is used"));
+    let built_in = || Profile::built_in(Profile::built_in_name(file_system, false));
+    let profile = stored.ok().flatten().or_else(built_in).unwrap_or_default();
+    Known { key, found: Found::new(profile), unsaid }
 }
 
 /// The profile that the environment names (a file, or a built-in one), or that is stored for this
@@ -89,5 +112,16 @@ mod tests {
         let other = Found::new(Profile::built_in("ssd").unwrap());
         assert_ne!(other.fingerprint, one.fingerprint);
         assert!(Found::parse(b"nonsense").is_err());
+    }
+
+    /// Under MPI every rank finds out by itself that a profile cannot be read.
+    #[test]
+    fn only_rank_0_says_what_is_wrong_with_a_profile_and_only_once() {
+        let found = Found::new(Profile::default());
+        let unsaid = Some("no such file".to_owned());
+        let mut known = Known { key: ("threads", "tmpfs"), found, unsaid: unsaid.clone() };
+        assert_eq!(known.told_to(1).1, None);
+        assert_eq!(known.told_to(0).1, unsaid);
+        assert_eq!(known.told_to(0).1, None);
     }
 }
