@@ -10,6 +10,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::escaped::{escaped, escaped_lines};
+
 /// `Result` with pario's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -285,14 +287,18 @@ impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let detail = &self.detail;
         let places = [
-            detail.file.as_ref().map(|file| format!("file {}", file.display())),
+            detail
+                .file
+                .as_ref()
+                .map(|file| format!("file {}", escaped(&file.display().to_string()))),
             detail.offset.map(|offset| format!("offset {offset}")),
             detail.rank.map(|rank| format!("rank {rank}")),
         ];
         let places: Vec<String> = places.into_iter().flatten().collect();
+        let text = escaped_lines(&detail.text);
         match places.is_empty() {
-            true => write!(formatter, "{}", detail.text),
-            false => write!(formatter, "{} ({})", detail.text, places.join(", ")),
+            true => write!(formatter, "{text}"),
+            false => write!(formatter, "{text} ({})", places.join(", ")),
         }
     }
 }
@@ -331,6 +337,13 @@ mod tests {
         let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
         assert_eq!(source.and_then(std::io::Error::raw_os_error), Some(libc::ENOSPC));
         assert!(Error::new(ErrorClass::Arg, "wrong").source().is_none());
+    }
+
+    #[test]
+    fn names_in_errors_send_no_control_characters_to_a_terminal() {
+        let error = Error::new(ErrorClass::Io, "open \u{1b}[31m").in_file("a\u{1b}[2J\n.dat");
+        let text = error.to_string();
+        assert_eq!(text, "open \\u{1b}[31m (file a\\u{1b}[2J\\n.dat)");
     }
 
     #[test]

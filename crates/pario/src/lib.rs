@@ -41,6 +41,7 @@ pub mod access;
 pub mod comm;
 pub mod datatype;
 pub mod error;
+mod escaped;
 mod exchange;
 pub mod explain;
 pub mod file;
@@ -62,6 +63,7 @@ pub use datatype::{
     Darray, DarrayDimension, Datatype, Distribution, Element, Elementary, Field, Order,
 };
 pub use error::{Error, ErrorClass, Result};
+pub use escaped::{escaped, escaped_lines};
 pub use file::{AccessMode, File, Handle, OpenOptions, Pending, Plan, Split, Status};
 pub use hints::{
     EffectiveHint, Environment, HintOrigin, HintReport, HintSet, Hints, IgnoredHint, Recording,

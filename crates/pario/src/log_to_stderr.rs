@@ -4,6 +4,8 @@ use std::io::Write;
 
 use log::{LevelFilter, Log, Metadata, Record};
 
+use crate::escaped::escaped_lines;
+
 /// Prints warnings and errors of pario on stderr, in a program that has no logger of its own.
 ///
 /// The library prints nothing by itself but statistics that were asked for: it logs with the crate
@@ -44,7 +46,9 @@ fn is_of_pario(target: &str) -> bool {
 }
 
 fn line(record: &Record<'_>) -> String {
-    format!("pario: {}\n", record.args())
+    // A message may name files.
+    let text = record.args().to_string();
+    format!("pario: {}\n", escaped_lines(&text))
 }
 
 #[cfg(test)]
@@ -62,5 +66,7 @@ mod tests {
         }
         let record = Record::builder().args(format_args!("rank 1 waits")).build();
         assert_eq!(line(&record), "pario: rank 1 waits\n");
+        let record = Record::builder().args(format_args!("a\u{1b}]0;b\u{7}.dat: waits")).build();
+        assert_eq!(line(&record), "pario: a\\u{1b}]0;b\\u{7}.dat: waits\n");
     }
 }

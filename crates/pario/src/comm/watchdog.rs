@@ -11,6 +11,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::Communicator;
+use crate::escaped::escaped;
 
 /// When the waits of a rank on one communicator are logged; never, unless that is asked for.
 #[derive(Default)]
@@ -25,7 +26,7 @@ impl Watchdog {
     /// From now on, waits that last `patience` are logged with what the messages are about, which
     /// stays the same; none if that is zero. Waits that have begun keep their patience.
     pub(crate) fn watch(&self, subject: impl Display, patience: Duration) {
-        self.subject.get_or_init(|| subject.to_string());
+        self.subject.get_or_init(|| escaped(&subject.to_string()).into_owned());
         let patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
         self.patience_ms.store(patience_ms, Ordering::Relaxed);
     }

@@ -16,6 +16,7 @@ use crate::comm::collective::{broadcast, index};
 use crate::datatype::signature::{Form, Signature};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
+use crate::escaped::escaped;
 use crate::exchange::inspect::{Circumstances, Known, Outlook, alone, together};
 use crate::exchange::{Gate, Job, Prepared};
 use crate::hints::Hints;
@@ -477,7 +478,8 @@ impl Handle {
         state.learned.learn(direction, lessons, is_first);
         let report = is_first.then(|| state.learned.report(direction)).flatten();
         drop(state);
-        report.into_iter().for_each(|text| log::warn!("{}: {text}", self.path().display()));
+        let name = self.path().display().to_string();
+        report.into_iter().for_each(|text| log::warn!("{}: {text}", escaped(&name)));
     }
 
     /// The plan of a number, and whether it is given up: another way is clearly faster by what was

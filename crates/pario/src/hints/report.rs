@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::{Hints, keys};
+use crate::escaped::escaped;
 
 /// Where a value comes from, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -141,14 +142,11 @@ impl fmt::Display for HintReport {
     }
 }
 
-/// The text without control characters, and not longer than a line takes.
+/// The text with its control characters escaped, and not longer than a line takes.
 pub(crate) fn printable(text: &str) -> String {
     const CHARACTERS_MAX: usize = 120;
-    let visible = |character: char| match character.is_control() {
-        true => char::REPLACEMENT_CHARACTER,
-        false => character,
-    };
-    let mut shown: String = text.chars().take(CHARACTERS_MAX).map(visible).collect();
+    let start: String = text.chars().take(CHARACTERS_MAX).collect();
+    let mut shown = escaped(&start).into_owned();
     if text.chars().nth(CHARACTERS_MAX).is_some() {
         shown.push_str("...");
     }

@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_file_that_was_only_opened_takes_one_line_and_defaults_are_shown_on_request() {
         let short = Summary { full: false, ..summary() };
-        let line = "pario: out\u{fffd}.dat: 4 ranks on 2 nodes, write: no reads and no writes\n";
+        let line = "pario: out\\n.dat: 4 ranks on 2 nodes, write: no reads and no writes\n";
         assert_eq!(short.to_string(), line);
         let straight = Kind::WRITE;
         let mut used = short.clone();
@@ -197,7 +197,7 @@ mod tests {
     fn a_file_name_sends_no_control_characters_to_a_terminal() {
         let text = summary().to_string();
         assert!(!text.contains('\u{1b}'));
-        assert!(text.starts_with("pario: out\u{fffd}.dat: 4 ranks on 2 nodes, write\n"), "{text}");
+        assert!(text.starts_with("pario: out\\n.dat: 4 ranks on 2 nodes, write\n"), "{text}");
         let one = Summary { of_all_ranks: false, ..summary() };
         assert!(one.to_string().contains("; figures of one rank\n"));
     }

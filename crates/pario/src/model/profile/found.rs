@@ -68,7 +68,8 @@ fn find_silently(key: (&'static str, &'static str), rank: u32) -> (Found, Option
 fn look(key: (&'static str, &'static str)) -> Known {
     let (transport, file_system) = key;
     let stored = stored(transport, file_system).map(|(_, stored)| stored).transpose();
-    let unsaid = stored.as_ref().err().map(|error| format!("{error}; the built-in profile is used"));
+    let unsaid =
+        stored.as_ref().err().map(|error| format!("{error}; the built-in profile is used"));
     let built_in = || Profile::built_in(Profile::built_in_name(file_system, false));
     let profile = stored.ok().flatten().or_else(built_in).unwrap_or_default();
     Known { key, found: Found::new(profile), unsaid }
