@@ -1,8 +1,12 @@
 //! Why a subcommand ended early: the one error type of the program.
 
 use std::fmt;
+use std::io;
 
 use serde::{Deserialize, Serialize};
+
+/// What a shell reports of a program that SIGPIPE has ended: 128 and the number of the signal.
+const UNREAD: u8 = 141;
 
 /// Why a subcommand ended early.
 #[derive(Debug, Serialize, Deserialize)]
@@ -15,6 +19,8 @@ pub(crate) enum Failure {
     Lost(String),
     /// A command of the user cannot be started, with the exit code that shells have for it.
     Start { text: String, code: u8 },
+    /// Nobody reads the output any more, as after `| head -1`: nothing is said.
+    Unread,
     /// A failure of all ranks that another one prints, with its exit code.
     Told(u8),
 }
@@ -26,6 +32,7 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Run(_) | Failure::Lost(_) => 1,
             Failure::Start { code, .. } | Failure::Told(code) => *code,
+            Failure::Unread => UNREAD,
         }
     }
 
@@ -39,6 +46,15 @@ impl Failure {
                 Failure::Start { text: format!("{part}: {text}"), code }
             }
             Failure::Told(code) => Failure::Told(code),
+            Failure::Unread => Failure::Unread,
+        }
+    }
+
+    /// Output that could not be written.
+    pub(crate) fn of_output(what: impl fmt::Display, error: &io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::Unread,
+            _ => Failure::during(what, error),
         }
     }
 

@@ -1,6 +1,7 @@
-//! Files for the user. A file is whole or not there: what ends a write early, a full disk or
+//! Output for the user. A file is whole or not there: what ends a write early, a full disk or
 //! Ctrl-C, leaves the file of before. Directories of its path are made.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,18 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         Ok(found) if !found.is_file() => fs::write(path, bytes),
         _ => replace(path, |file| file.write_all(bytes)),
     };
-    written.map_err(|error| Failure::during(path.display(), error))
+    written.map_err(|error| Failure::of_output(path.display(), &error))
+}
+
+/// Prints on stdout, for people or as JSON for programs. People see no control characters of names.
+///
+/// # Errors
+/// `Unread` if nobody reads it any more, `Run` with another reason.
+pub(crate) fn print(text: &str, json: bool) -> Result<(), Failure> {
+    let text = if json { Cow::Borrowed(text) } else { pario::escaped_lines(text) };
+    let mut output = io::stdout().lock();
+    let printed = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    printed.map_err(|error| Failure::of_output("printing results", &error))
 }
 
 /// Replaces a regular file, or makes it; `fill` writes what it has.
@@ -87,7 +99,7 @@ impl Lines {
         written.map_err(|error| {
             // A pipe has no length, and what went there is gone.
             let _ = before.and_then(|bytes| self.file.set_len(bytes));
-            Failure::during(self.path.display(), error)
+            Failure::of_output(self.path.display(), &error)
         })
     }
 }

@@ -56,9 +56,10 @@ pub(crate) fn say(text: &str) {
     write(&format!("pario: {text}\n"));
 }
 
-/// Writes to stderr; a reader that is gone is no reason to panic while files are to be removed.
+/// Writes to stderr, without control characters of names; a reader that is gone is no reason to
+/// panic while files are to be removed.
 pub(crate) fn write(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(pario::escaped_lines(text).as_bytes());
 }
 
 /// Other processes may still make files there until they are ended, or belong to a control group.

@@ -57,6 +57,7 @@ use turn::Measured;
 pub(crate) use workload::{Program, Workload};
 
 use crate::failure::Failure;
+use crate::sweep;
 
 /// Runs the subcommand.
 ///
@@ -120,7 +121,7 @@ fn on_mpi<T>(arguments: &Arguments, work: impl Work<T>) -> Result<T, Failure> {
     let outcome = settings.and_then(|settings| work(&settings, &Team::new(&*comm), None));
     match outcome {
         Err(Failure::Lost(text)) => {
-            eprintln!("pario: rank {}: {text}", comm.rank());
+            sweep::say(&format!("rank {}: {text}", comm.rank()));
             universe.abort(1)
         }
         Err(failure) if comm.rank() > 0 => Err(Failure::Told(failure.exit_code())),

@@ -1,7 +1,6 @@
 //! Results for people (a table) and for programs (JSON, one object a line).
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -18,7 +17,7 @@ use super::scratch::Scratch;
 use super::turn::Measured;
 use super::workload::{Program, Workload};
 use crate::failure::Failure;
-use crate::sweep;
+use crate::{output, sweep};
 
 /// What is known of a workload, besides its measurements.
 #[derive(Clone, Copy, Debug)]
@@ -275,11 +274,7 @@ impl<'a> Report<'a> {
     }
 
     fn print(&self, text: &str) -> Result<(), Failure> {
-        let printed = self.bar.suspend(|| {
-            let mut output = io::stdout().lock();
-            output.write_all(text.as_bytes()).and_then(|()| output.flush())
-        });
-        printed.map_err(|error| Failure::during("printing results", error))
+        self.bar.suspend(|| output::print(text, self.settings.json))
     }
 
     /// What is not a result: what pario did, and for programs what was skipped.

@@ -32,7 +32,7 @@ use pario::{Communicator, Threads};
 
 use crate::bench::team::Team;
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, sweep};
 use assemble::Before;
 use bed::Bed;
 use place::Ground;
@@ -124,7 +124,7 @@ fn on_mpi(arguments: &Arguments) -> Result<(), Failure> {
     let comm = universe.world();
     match on_rank(arguments, transport, &Team::new(&*comm), None) {
         Err(Failure::Lost(text)) => {
-            eprintln!("pario: rank {}: {text}", comm.rank());
+            sweep::say(&format!("rank {}: {text}", comm.rank()));
             universe.abort(1)
         }
         Err(failure) if comm.rank() > 0 => Err(Failure::Told(failure.exit_code())),

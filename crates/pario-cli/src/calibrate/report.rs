@@ -1,6 +1,5 @@
 //! Progress, and what was found: a table for people, an object for programs.
 
-use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use super::assemble::{Calibrated, Finding};
 use super::place::Ground;
 use super::probe::Probe;
 use crate::failure::Failure;
+use crate::output;
 
 pub(super) struct Report<'a> {
     arguments: &'a Arguments,
@@ -77,11 +77,7 @@ impl<'a> Report<'a> {
     }
 
     fn print(&self, text: &str) -> Result<(), Failure> {
-        let printed = self.bar.suspend(|| {
-            let mut output = io::stdout().lock();
-            output.write_all(text.as_bytes()).and_then(|()| output.flush())
-        });
-        printed.map_err(|error| Failure::during("printing results", error))
+        self.bar.suspend(|| output::print(text, self.arguments.json))
     }
 }
 

@@ -252,14 +252,15 @@ impl Document {
 /// # Errors
 /// `Run` if the output cannot be written.
 pub(super) fn print(documents: &[Document], json: bool) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    let mut text = Vec::new();
     let written = documents.iter().try_for_each(|document| match json {
-        true => serde_json::to_writer(&mut out, document)
+        true => serde_json::to_writer(&mut text, document)
             .map_err(io::Error::from)
-            .and_then(|()| writeln!(out)),
-        false => write_text(&mut out, document),
+            .and_then(|()| writeln!(text)),
+        false => write_text(&mut text, document),
     });
-    written.map_err(|error| Failure::during("stdout", error))
+    written.map_err(|error| Failure::during("printing results", error))?;
+    output::print(&String::from_utf8_lossy(&text), json)
 }
 
 fn write_text(out: &mut dyn Write, document: &Document) -> io::Result<()> {

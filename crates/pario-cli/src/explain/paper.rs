@@ -1,6 +1,5 @@
 //! The results of paper 001's model beside those that the paper prints.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -102,8 +101,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             text += &format!("\nFigure 11 is in {}\n", path.display());
         }
     }
-    let printed = io::stdout().lock().write_all(text.as_bytes());
-    printed.map_err(|error| Failure::during("printing results", error))
+    output::print(&text, arguments.json)
 }
 
 fn rows(table: &Table) -> Vec<Row> {

@@ -28,7 +28,7 @@ use clap::Args;
 use pario::Statistics;
 
 use crate::failure::Failure;
-use crate::hint;
+use crate::{hint, sweep};
 use launcher::Launcher;
 use variables::Variables;
 
@@ -106,10 +106,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let variables = Variables::new(&library, statistics.as_deref(), &arguments.hints)?;
     let launcher = Launcher::recognise(program, &path);
     for warning in warnings(program, &path, launcher) {
-        eprintln!("pario: warning: {warning}");
+        sweep::say(&format!("warning: {warning}"));
     }
     if arguments.stats.is_some() && variables.is_disabled() {
-        eprintln!("pario: warning: PARIO_DISABLE is set, so that there are no statistics");
+        sweep::say("warning: PARIO_DISABLE is set, so that there are no statistics");
     }
     let prepared = launcher.prepare(&arguments.command, variables);
     let mut command = Command::new(program);

@@ -4,7 +4,6 @@
 //! ends the run with a word about where those are that were done; files of a measurement that runs
 //! meanwhile are removed by the process that made them.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use super::here;
 use super::list::{EXPERIMENTS, Experiment};
 use super::outcome::{Findings, Row, Series, Verdict};
 use crate::failure::Failure;
-use crate::output::Lines;
+use crate::output::{self, Lines};
 use crate::{report, sweep};
 
 /// A result as programs get it.
@@ -143,7 +142,7 @@ impl Report {
             self.verdicts[index] += 1;
         }
         let text = if self.json { line } else { table(experiment, run, &findings) };
-        self.bar.suspend(|| print(&text))?;
+        self.bar.suspend(|| output::print(&text, self.json))?;
         self.bar.inc(1);
         self.place.done.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -160,7 +159,7 @@ impl Report {
         if self.json {
             return Ok(());
         }
-        print(&text)?;
+        output::print(&text, false)?;
         if let Some(path) = self.output.as_ref().map(Lines::path) {
             let page = path.with_extension("html");
             report::page(path, &self.title, &page)?;
@@ -170,12 +169,6 @@ impl Report {
         }
         Ok(())
     }
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut output = io::stdout().lock();
-    let printed = output.write_all(text.as_bytes()).and_then(|()| output.flush());
-    printed.map_err(|error| Failure::during("printing results", error))
 }
 
 fn size(run: &Run) -> &'static str {
@@ -261,5 +254,5 @@ pub(super) fn print_list(json: bool) -> Result<(), Failure> {
         text += "\npario study ID, or PAPER, or `pario study --quick` for all; \
                  `pario help study` has more\n";
     }
-    print(&text)
+    output::print(&text, json)
 }
