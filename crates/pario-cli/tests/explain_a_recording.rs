@@ -122,7 +122,8 @@ fn a_hint_that_forbids_the_best_way_is_named_with_its_better_value() {
     assert!(change["predicted_ms"].as_f64().unwrap() < now, "{change}");
     // The read is not concerned, and is served in the best way.
     assert_eq!(of("read")["changes"], json!([]));
-    assert!(of("read")["advice"].as_str().unwrap().contains("nothing to change"));
+    let advice = of("read")["advice"].as_str().unwrap();
+    assert!(advice.contains("no other way is predicted to be"), "{advice}");
     let text = String::from_utf8(explain(&scratch, &[]).stdout).unwrap();
     // The best of the ways that combine pieces.
     let ways = of("write")["ways"].as_array().unwrap();
@@ -235,6 +236,99 @@ fn a_strategy_that_served_equal_calls_faster_is_named() {
     let measured = ways.iter().filter(|way| way["measured_ms"].is_number()).count();
     assert_eq!(measured, 2, "both were run");
     assert_eq!(documents[1]["changes"], json!([]), "{}", documents[1]);
+}
+
+/// A collective of two ranks that was in the exchange for most of its time, though storage is
+/// predicted to take longer.
+fn long_exchange() -> Value {
+    let mut line = small_writes();
+    let calls = line["calls"].as_array_mut().unwrap();
+    calls.truncate(2);
+    for (rank, call) in calls.iter_mut().enumerate() {
+        (call["call"], call["strategy"]) = (json!("write_all"), json!("two-phase"));
+        (call["requested_bytes"], call["pieces"]) = (json!(16 << 20), json!(16));
+        (call["offset"], call["end_offset"]) = (json!(rank << 20), json!((31 + rank) << 20));
+        (call["seconds"], call["planning_seconds"]) = (json!(0.021), json!(0.0));
+        (call["exchange_seconds"], call["storage_seconds"]) = (json!(0.017), json!(0.004));
+    }
+    line
+}
+
+#[test]
+fn advice_follows_what_was_measured() {
+    let scratch = Scratch::with("measured", &[long_exchange()]);
+    let document = &documents(&scratch, &[])[0];
+    let storage = |way: &Value| way["storage_ms"].as_f64() > way["exchange_ms"].as_f64();
+    assert!(storage(chosen(document)), "storage is predicted to be longest: {document}");
+    let advice = document["advice"].as_str().unwrap();
+    assert!(advice.contains("81 % of the measured time: exchange"), "{advice}");
+    assert!(!advice.contains("faster storage"), "{advice}");
+}
+
+/// What a program can do is never called nothing.
+#[test]
+fn advice_does_not_contradict_itself() {
+    let mut same_bytes = small_writes();
+    for call in same_bytes["calls"].as_array_mut().unwrap() {
+        (call["offset"], call["end_offset"]) = (json!(0), json!(64));
+    }
+    for (name, line) in [("same bytes", same_bytes), ("exchange", long_exchange())] {
+        let scratch = Scratch::with(name, &[line]);
+        for document in documents(&scratch, &[]) {
+            let advice = document["advice"].as_str().unwrap();
+            let is_nothing = advice.contains("nothing to change");
+            let changes = ["change:", "collectively", "make ", "leave no holes", "use fewer"];
+            let is_something = changes.iter().any(|words| advice.contains(words));
+            assert!(is_nothing != is_something, "{name}: {advice}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_opened_twice_has_two_names_and_all_shares_make_100_percent() {
+    let elsewhere = |path: &str| {
+        let mut line = small_writes();
+        line["file"] = json!(path);
+        line
+    };
+    let lines = [small_writes(), small_writes(), elsewhere("/other/a.dat")];
+    let scratch = Scratch::with("twice", &lines);
+    let documents = documents(&scratch, &[]);
+    let names: Vec<&str> = documents.iter().map(|one| one["workload"].as_str().unwrap()).collect();
+    let expected =
+        ["first open of small.dat: write", "second open of small.dat: write", "a.dat: write"];
+    assert_eq!(names, expected);
+    let percent = |one: &Value| one["share_percent"].as_f64().unwrap();
+    let all: f64 = documents.iter().map(percent).sum();
+    assert!((all - 100.0).abs() < 1e-6, "{all}");
+    let text = String::from_utf8(explain(&scratch, &[]).stdout).unwrap();
+    assert_eq!(text.matches("33 % of all calls").count(), 3, "{text}");
+    // Files of one name have their directories.
+    let scratch = Scratch::with("alike", &[small_writes(), elsewhere("/other/small.dat")]);
+    assert_eq!(self::documents(&scratch, &[])[0]["workload"], "/data/small.dat: write");
+}
+
+/// A library for files makes many short calls beside those that move the data.
+#[test]
+fn what_takes_little_time_is_summed_up_in_one_line() {
+    let mut line = small_writes();
+    let calls = line["calls"].as_array_mut().unwrap();
+    calls.truncate(13);
+    for (number, call) in calls.iter_mut().enumerate() {
+        let bytes = 64 << number;
+        call["requested_bytes"] = json!(bytes);
+        (call["offset"], call["end_offset"]) = (json!(bytes), json!(2 * bytes));
+        call["seconds"] = json!(if number == 12 { 0.01 } else { 0.00003 });
+    }
+    let scratch = Scratch::with("little", &[line]);
+    let documents = documents(&scratch, &[]);
+    assert_eq!(documents.len(), 1, "one kind has most of the time");
+    assert!(chosen(&documents[0])["measured_ms"].as_f64().unwrap() > 9.0);
+    let advice = documents[0]["advice"].as_str().unwrap();
+    assert!(
+        advice.contains("12 other kinds of calls: 180.0 us in all, 3 % of the time"),
+        "{advice}"
+    );
 }
 
 #[test]

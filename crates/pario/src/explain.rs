@@ -35,7 +35,7 @@ use crate::plan::{Correction, Factors, FileFacts, Plan, Planning, Steps, Summary
 use crate::request;
 use crate::view::{CompiledView, View};
 
-pub use crate::plan::{Part as TimePart, Term as Share};
+pub use crate::plan::{Cause, Part as TimePart, Term as Share};
 
 /// What one rank asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,7 +206,7 @@ pub struct Way {
 impl Way {
     fn new(candidate: &Candidate, ranks: u32, correction: Correction) -> Way {
         let (steps, factors) = (&candidate.steps, correction.of(candidate.base.kind));
-        let corrected = |share: &Share| Share { us: share.us * factors.of(share.part), ..*share };
+        let corrected = |share: &Share| Share { us: share.us * factors.of(share.part()), ..*share };
         let (phases, window_bytes) = match &candidate.steps {
             Steps::Independent(_) => (None, 0),
             Steps::Shuffled(shuffled) => {
@@ -231,7 +231,7 @@ impl Way {
 
     /// The predicted time of one part.
     pub fn part_us(&self, part: TimePart) -> f64 {
-        let of_part = self.times.iter().filter(|share| share.part == part);
+        let of_part = self.times.iter().filter(|share| share.part() == part);
         of_part.fold(0.0, |sum, share| sum + share.us)
     }
 }
@@ -503,8 +503,8 @@ mod tests {
                 let is_it = |way: &&Way| way.strategy == strategy && way.phases == phases;
                 let way = answer.ways.iter().rfind(is_it).unwrap();
                 assert_eq!(way.rounds, 1);
-                let sent = ["messages", "messages between nodes", "bytes between nodes"];
-                let shares = way.times.iter().filter(|share| sent.contains(&share.name));
+                let sent = [Cause::Messages, Cause::MessagesBetweenNodes, Cause::BytesBetweenNodes];
+                let shares = way.times.iter().filter(|share| sent.contains(&share.cause));
                 shares.map(|share| share.us).sum::<f64>()
             };
             let direct_us = sent_us(Strategy::TwoPhase, None);

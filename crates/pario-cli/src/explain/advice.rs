@@ -1,13 +1,13 @@
 //! What a caller can change, and what it would gain by that.
 
-use pario::explain::{Answer, Question, explain};
+use pario::explain::{Answer, Cause, Question, TimePart, explain};
 use pario::{Environment, HintSet};
 use serde::Serialize;
 
-use super::answer::{Row, Scene, time};
+use super::answer::{Row, Term, part_name, time};
 
 /// A change counts if it leaves less than this part of the time.
-const WORTH: f64 = 0.9;
+pub(super) const WORTH: f64 = 0.9;
 
 /// Something to change, and the time that is predicted for it.
 #[derive(Clone, Debug, Serialize)]
@@ -116,32 +116,77 @@ pub(super) fn honest(reason: &str, chosen: &Row, rows: &[Row]) -> String {
     }
 }
 
-/// What takes most of the time, and what would change that.
-pub(super) fn longest(scene: &Scene, chosen: &Row) -> String {
-    let longest = chosen.terms.iter().max_by(|one, other| one.ms.total_cmp(&other.ms));
-    let Some(term) = longest else { return "there is nothing to do".to_owned() };
-    let what = match term.name {
-        "storage calls" | "calls that read first" if !scene.collective => {
-            "call collectively, so that calls are combined, or make pieces longer"
-        }
-        "storage calls" | "calls that read first" => "make pieces longer, or calls larger",
-        "bytes that are read first" => "leave no holes: they are read and written back",
-        "bytes" => "only faster storage helps",
-        "messages" | "messages between nodes" => {
-            "use fewer aggregators (cb_nodes), or a larger cb_buffer_size"
-        }
-        "bytes between nodes" => "only a faster network helps, or aggregators on more nodes",
-        "pieces are copied" | "pieces are packed" | "windows are assembled" => {
-            "make pieces longer in the file, if you can"
-        }
-        "the device positions" => "make calls larger, or leave cb_nodes to pario",
-        "sleeping ranks are woken" => "make calls larger, or fewer",
-        "requests are planned" => "keep the file open: a plan is kept for equal calls",
-        "locks" => "call collectively, or write without holes: no locks then",
-        _ => "run one rank for each core",
+/// What takes most of the time: of the measured one where there is one, and what would change that.
+pub(super) fn longest(chosen: &Row) -> String {
+    let of_part = |part: Option<TimePart>| {
+        let fits = move |term: &&Term| part.is_none_or(|part| term.cause.part() == part);
+        let terms = chosen.terms.iter().filter(fits);
+        terms.max_by(|one, other| one.ms.total_cmp(&other.ms))
     };
-    let part = 100.0 * term.ms / chosen.predicted_ms.max(f64::MIN_POSITIVE);
-    format!("{part:.0} % of the predicted time: {}; {what}", term.name)
+    if let Some((part, percent)) = chosen.longest_part() {
+        let (name, cause) = (part_name(part), of_part(Some(part)).map(|term| term.cause));
+        let help = cause.map_or_else(|| help_of_part(part), help);
+        let cause = cause.map_or(String::new(), |cause| format!(", mostly {cause} by the model"));
+        return help.after(&format!("{percent:.0} % of the measured time: {name}{cause}"));
+    }
+    let Some(term) = of_part(None) else { return "there is nothing to do".to_owned() };
+    let percent = 100.0 * term.ms / chosen.predicted_ms.max(f64::MIN_POSITIVE);
+    help(term.cause).after(&format!("{percent:.0} % of the predicted time: {}", term.cause))
+}
+
+/// What would make something faster.
+enum Help {
+    /// A change of the program.
+    Change(&'static str),
+    /// Nothing that a program or a hint can do.
+    Machine(&'static str),
+}
+
+impl Help {
+    /// A line. What the program can change is never called nothing.
+    fn after(self, what: &str) -> String {
+        match self {
+            Help::Change(help) => format!("{what}; {help}"),
+            Help::Machine(help) => format!("nothing to change: {what}; {help}"),
+        }
+    }
+}
+
+/// Whether calls are better made together is computed, and is a [`Change`] then.
+fn help(cause: Cause) -> Help {
+    match cause {
+        Cause::StorageCalls | Cause::ReadFirstCalls => {
+            Help::Change("make pieces longer, or calls larger")
+        }
+        Cause::ReadFirstBytes => Help::Change("leave no holes: they are read and written back"),
+        Cause::StorageBytes => Help::Machine("only faster storage helps"),
+        Cause::Messages | Cause::MessagesBetweenNodes => {
+            Help::Change("use fewer aggregators (cb_nodes), or a larger cb_buffer_size")
+        }
+        Cause::BytesBetweenNodes => {
+            Help::Machine("only a faster network helps, or aggregators on more nodes")
+        }
+        Cause::PiecesCopied | Cause::PiecesPacked | Cause::WindowsAssembled => {
+            Help::Change("make pieces longer in the file, if you can")
+        }
+        Cause::Positioning => Help::Change("make calls larger, or leave cb_nodes to pario"),
+        Cause::Waking => Help::Change("make calls larger, or fewer"),
+        Cause::Planning => Help::Change("keep the file open: a plan is kept for equal calls"),
+        Cause::Locks => Help::Change("write without holes: no locks then"),
+        cause => help_of_part(cause.part()),
+    }
+}
+
+/// Where the model expects nothing in this part.
+fn help_of_part(part: TimePart) -> Help {
+    match part {
+        TimePart::Planning => Help::Change("keep the file open: a plan is kept for equal calls"),
+        TimePart::Synchronisation => {
+            Help::Change("let all ranks reach the call at the same time, and give each a core")
+        }
+        TimePart::Exchange => Help::Change("run one rank for each core"),
+        TimePart::Storage => Help::Machine("only faster storage helps"),
+    }
 }
 
 /// Whether two ways come to the same: a list of one run is served directly.
@@ -175,16 +220,16 @@ pub(super) fn comparison(chosen: &Row, rows: &[Row]) -> String {
     }
 }
 
-/// That nothing is better, and by how much.
-pub(super) fn nothing(chosen: &Row, rows: &[Row]) -> String {
+/// That no other way is predicted to be faster, and by how much.
+pub(super) fn best(chosen: &Row, rows: &[Row]) -> String {
     let others = rows.iter().filter(|row| !is_same(row, chosen));
     let next = others.min_by(|one, other| one.predicted_ms.total_cmp(&other.predicted_ms));
     match next {
-        None => "nothing to change: all ways come to the same".to_owned(),
+        None => "no other way: all come to the same".to_owned(),
         Some(next) if next.predicted_ms > chosen.predicted_ms => {
             let more = 100.0 * (next.predicted_ms / chosen.predicted_ms.max(1e-9) - 1.0);
             format!(
-                "nothing to change: this is the best way; {} is predicted to take {}",
+                "no other way is predicted to be faster: {} takes {}",
                 next.strategy,
                 match more < 100.0 {
                     true => format!("{more:.0} % more"),
@@ -193,8 +238,10 @@ pub(super) fn nothing(chosen: &Row, rows: &[Row]) -> String {
             )
         }
         Some(next) => {
-            let next = &next.strategy;
-            format!("nothing to change: {next} is predicted to take about as long")
+            format!(
+                "no other way is predicted to be clearly faster: {} takes about as long",
+                next.strategy
+            )
         }
     }
 }

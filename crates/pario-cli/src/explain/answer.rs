@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use pario::explain::{Answer, TimePart, Way, Window};
+use pario::explain::{Answer, Cause, TimePart, Way, Window};
 use plotters::prelude::*;
 use serde::Serialize;
 
@@ -27,6 +27,9 @@ pub(super) struct Scene {
     /// How often it was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) calls: Option<u64>,
+    /// Of the time of all calls that were recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) share_percent: Option<f64>,
 }
 
 /// What was measured of a way, in milliseconds: all of it, then planning, synchronisation, exchange
@@ -40,7 +43,9 @@ pub(super) struct Measured {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Term {
     part: &'static str,
-    pub(super) name: &'static str,
+    name: &'static str,
+    #[serde(skip)]
+    pub(super) cause: Cause,
     pub(super) ms: f64,
 }
 
@@ -110,13 +115,17 @@ const PARTS: [(TimePart, &str); 4] = [
     (TimePart::Storage, "storage"),
 ];
 
+pub(super) fn part_name(part: TimePart) -> &'static str {
+    PARTS.iter().find(|(one, _)| *one == part).map_or("", |(_, name)| *name)
+}
+
 impl Row {
     fn new(way: &Way, chosen: bool) -> Row {
         let part_ms = |part| way.part_us(part) / 1e3;
-        let name = |part| PARTS.iter().find(|(one, _)| *one == part).map_or("", |(_, name)| *name);
         let term = |share: &pario::explain::Share| Term {
-            part: name(share.part),
-            name: share.name,
+            part: part_name(share.part()),
+            name: share.cause.name(),
+            cause: share.cause,
             ms: share.us / 1e3,
         };
         Row {
@@ -143,8 +152,21 @@ impl Row {
         [self.planning_ms, self.synchronisation_ms, self.exchange_ms, self.storage_ms]
     }
 
+    /// The part that took most of the measured time, and its percentage of all parts. Ranks that
+    /// wait for longer than the call takes came early, which is no time of the call.
+    pub(super) fn longest_part(&self) -> Option<(TimePart, f64)> {
+        let (ms, parts_ms) = (self.measured_ms?, self.measured_parts_ms?);
+        let of_call = |(part, part_ms): &(TimePart, f64)| {
+            *part != TimePart::Synchronisation || *part_ms <= ms
+        };
+        let parts = || PARTS.iter().map(|(part, _)| *part).zip(parts_ms).filter(of_call);
+        let all_ms: f64 = parts().map(|(_, ms)| ms).sum();
+        let (part, ms) = parts().max_by(|one, other| one.1.total_cmp(&other.1))?;
+        (ms > 0.0).then_some((part, 100.0 * ms / all_ms))
+    }
+
     /// Adds what was measured.
-    pub(super) fn measure(&mut self, measured: Measured) {
+    fn measure(&mut self, measured: Measured) {
         self.measured_ms = Some(measured.ms);
         self.error_percent =
             (measured.ms > 0.0).then_some(100.0 * (self.predicted_ms - measured.ms) / measured.ms);
@@ -153,38 +175,14 @@ impl Row {
 }
 
 impl Document {
-    /// The answer, with what can be changed; the last lines of advice are given.
-    pub(super) fn new(
-        scene: Scene,
-        answer: &Answer,
-        changes: Vec<Change>,
-        last: Vec<String>,
-    ) -> Document {
-        Document::of_way(scene, answer, (answer.chosen(), answer.reason), changes, last)
-    }
-
-    /// The same for a way that was taken for a reason.
-    pub(super) fn of_way(
-        scene: Scene,
-        answer: &Answer,
-        (taken, reason): (&Way, &str),
-        changes: Vec<Change>,
-        last: Vec<String>,
-    ) -> Document {
+    /// The answer, without advice, for a way that was taken for a reason.
+    pub(super) fn new(scene: Scene, answer: &Answer, (taken, reason): (&Way, &str)) -> Document {
         let mut ways: Vec<&Way> = answer.best_of_each();
         ways.retain(|way| way.strategy != taken.strategy);
         let place = ways.partition_point(|way| way.total_us() < taken.total_us());
         ways.insert(place, taken);
         let rows: Vec<Row> =
             ways.iter().map(|way| Row::new(way, std::ptr::eq(*way, taken))).collect();
-        let chosen = Row::new(taken, true);
-        let mut lines: Vec<String> = match changes.is_empty() {
-            true => vec![advice::nothing(&chosen, &rows)],
-            false => changes.iter().map(|change| format!("change: {}", change.what)).collect(),
-        };
-        // Where something else is to be done, this would say the contrary.
-        lines.extend(changes.is_empty().then(|| advice::longest(&scene, &chosen)));
-        lines.extend(last);
         let moves = match taken == answer.chosen() {
             true => answer.windows.iter().map(Move::new).collect(),
             // The windows are those of another way.
@@ -194,13 +192,27 @@ impl Document {
             kind: "explain",
             scene,
             reason: reason.to_owned(),
-            comparison: advice::comparison(&chosen, &rows),
-            advice: lines.join("\n"),
-            changes,
+            comparison: advice::comparison(&rows[place], &rows),
+            advice: String::new(),
+            changes: Vec::new(),
             ways: rows,
             plan: answer.plan.clone(),
             moves,
         }
+    }
+
+    /// Adds what can be changed. What was measured is known by now, and counts for more than what
+    /// is predicted.
+    pub(super) fn advise(&mut self, changes: Vec<Change>) {
+        let lines: Vec<String> = match self.chosen() {
+            _ if !changes.is_empty() => {
+                changes.iter().map(|change| format!("change: {}", change.what)).collect()
+            }
+            Some(chosen) => vec![advice::best(chosen, &self.ways), advice::longest(chosen)],
+            None => Vec::new(),
+        };
+        lines.into_iter().for_each(|line| self.note(line));
+        self.changes = changes;
     }
 
     /// Adds what was measured of each way that was run.
@@ -238,7 +250,9 @@ impl Document {
 
     /// Adds a line of advice.
     pub(super) fn note(&mut self, line: String) {
-        self.advice += "\n";
+        if !self.advice.is_empty() {
+            self.advice += "\n";
+        }
         self.advice += &line;
     }
 

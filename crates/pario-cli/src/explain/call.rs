@@ -7,8 +7,8 @@ use pario::explain::{Question, Request, explain};
 use pario::model::Direction;
 use pario::model::presets::{Device, Link};
 
-use super::advice::{Given, hint_change};
-use super::answer::{Document, Scene};
+use super::advice::{Change, Given, WORTH, hint_change};
+use super::answer::{Document, Scene, time};
 use super::machine::Described;
 use super::{answer, machine, measured, recorded};
 use crate::bench::arguments::{
@@ -231,10 +231,12 @@ fn described_calls(arguments: &Arguments) -> Result<Vec<Document>, Failure> {
     let workloads = programs.iter().flat_map(|program| &program.parts);
     for (index, workload) in workloads.enumerate() {
         for &direction in arguments.direction.unwrap_or(Way::Both).directions() {
-            let mut document = document(arguments, &machine, &**workload, (place, direction))?;
-            if let Some(ways) = ran.as_ref().and_then(|ran| ran.parts.get(index)) {
-                measured::add(&mut document, ways, direction);
-            }
+            let call = document(arguments, &machine, &**workload, (place, direction))?;
+            let (mut document, changes) = call;
+            let ways = ran.as_ref().and_then(|ran| ran.parts.get(index));
+            ways.iter().for_each(|ways| measured::add(&mut document, ways, direction));
+            document.advise(changes);
+            document.judge();
             documents.push(document);
         }
     }
@@ -288,14 +290,13 @@ fn document(
     machine: &Described,
     workload: &dyn Workload,
     (Place { ranks, nodes, cores }, direction): (Place, Direction),
-) -> Result<Document, Failure> {
+) -> Result<(Document, Vec<Change>), Failure> {
     let usage = |error: pario::Error| Failure::Usage(error.to_string());
+    let all = (0..ranks).map(|rank| request(workload, rank)).collect::<pario::Result<Vec<_>>>();
+    let all = all.map_err(usage)?;
     let requests = match arguments.independent {
-        true => vec![request(workload, 0).map_err(usage)?],
-        false => (0..ranks)
-            .map(|rank| request(workload, rank))
-            .collect::<pario::Result<Vec<_>>>()
-            .map_err(usage)?,
+        true => all[..1].to_vec(),
+        false => all.clone(),
     };
     let mut question = Question::new(direction, requests, machine.profile.clone());
     question.collective = !arguments.independent;
@@ -323,11 +324,37 @@ fn document(
         bytes: question.requests.iter().map(|request| request.bytes).sum(),
         piece_bytes: question.requests.first().map_or(0, |request| request.piece_bytes),
         calls: None,
+        share_percent: None,
     };
     let hints: Vec<Given> = given(arguments).collect();
     let now_ms = answer.chosen().total_us() / 1e3;
-    let changes = hint_change(&question, &hints, now_ms).map_err(usage)?;
-    Ok(Document::new(scene, &answer, changes.into_iter().collect(), Vec::new()))
+    let hint = hint_change(&question, &hints, now_ms).map_err(usage)?;
+    let collective = match arguments.independent {
+        true => collective_change(&question, all, now_ms).map_err(usage)?,
+        false => None,
+    };
+    let document = Document::new(scene, &answer, (answer.chosen(), answer.reason));
+    Ok((document, hint.into_iter().chain(collective).collect()))
+}
+
+/// One collective call of all ranks in place of one of each, if that is predicted to be faster.
+fn collective_change(
+    question: &Question,
+    requests: Vec<Request>,
+    now_ms: f64,
+) -> pario::Result<Option<Change>> {
+    let mut together = question.clone();
+    (together.requests, together.collective) = (requests, true);
+    let answer = explain(&together)?;
+    let predicted_ms = answer.chosen().total_us() / 1e3;
+    let what = format!(
+        "call collectively: {} is predicted to take {} instead of {}",
+        answer.chosen().strategy,
+        time(predicted_ms),
+        time(now_ms)
+    );
+    let change = Change { what, hint: None, value: None, predicted_ms };
+    Ok((predicted_ms < WORTH * now_ms).then_some(change))
 }
 
 fn request(workload: &dyn Workload, rank: u32) -> pario::Result<Request> {

@@ -73,5 +73,4 @@ pub(super) fn add(document: &mut Document, ways: &[RanWay], direction: Direction
         Some(Measured { ms: measured.seconds * 1e3, parts_ms })
     };
     document.measure(of_row);
-    document.judge();
 }

@@ -23,8 +23,10 @@ use crate::hint;
 use crate::report::recordings;
 use crate::report::records::{Call, Hint, Recording};
 
-/// Kinds of calls that are explained of each file.
+/// Kinds of calls that are explained.
 const KINDS_MAX: usize = 6;
+/// Those with less of the time do not matter.
+const PERCENT_MIN: f64 = 5.0;
 /// Bytes that a rank can well keep in memory to move them by one call.
 const COMBINED_BYTES_MAX: u64 = 64 << 20;
 /// Fewer collectives are few.
@@ -57,18 +59,102 @@ struct Kind<'a> {
     total_ms: f64,
 }
 
-/// Explains the calls of a recording.
+/// Explains the calls of a recording: those kinds that take most of the time, the longest first.
 ///
 /// # Errors
 /// `Usage` if an option makes no sense, `Run` if the file cannot be read or the output written.
 pub(super) fn documents(arguments: &Arguments, path: &Path) -> Result<Vec<Document>, Failure> {
-    let (recordings, mut documents) = (recordings(path)?, Vec::new());
-    for recording in &recordings {
-        documents.extend(of_file(arguments, recording)?);
+    let recordings = recordings(path)?;
+    let names = names(&recordings);
+    let opens = recordings.iter().zip(&names);
+    let opens = opens.map(|(recording, name)| Open::new(recording, name));
+    let opens = opens.collect::<Result<Vec<Open<'_>>, Failure>>()?;
+    let mut all: Vec<(&Open<'_>, &Kind<'_>)> =
+        opens.iter().flat_map(|open| open.kinds.iter().map(move |kind| (open, kind))).collect();
+    all.sort_by(|(_, one), (_, other)| other.total_ms.total_cmp(&one.total_ms));
+    let all_ms: f64 = all.iter().map(|(_, kind)| kind.total_ms).sum();
+    let percent = |ms: f64| 100.0 * ms / all_ms.max(f64::MIN_POSITIVE);
+    let matters = all.iter().take_while(|(_, kind)| percent(kind.total_ms) >= PERCENT_MIN).count();
+    let left_out = all.split_off(matters.clamp(1, KINDS_MAX).min(all.len()));
+    let mut documents = Vec::new();
+    for (open, kind) in all {
+        documents.push(document(arguments, (open, kind), percent(kind.total_ms))?);
     }
-    match documents.is_empty() {
-        true => Err(Failure::Run(format!("{}: {}", path.display(), unexplained(&recordings)))),
-        false => Ok(documents),
+    let Some(last) = documents.last_mut() else {
+        let reason = unexplained(&recordings);
+        return Err(Failure::Run(format!("{}: {reason}", path.display())));
+    };
+    opens.iter().flat_map(|open| open.notes(opens.len() > 1)).for_each(|note| last.note(note));
+    if !left_out.is_empty() {
+        let (count, ms) = (left_out.len(), left_out.iter().map(|(_, kind)| kind.total_ms).sum());
+        let what = if count == 1 { "kind of calls" } else { "kinds of calls" };
+        let (shown, percent) = (time(ms), percent(ms));
+        last.note(format!("{count} other {what}: {shown} in all, {percent:.0} % of the time"));
+    }
+    Ok(documents)
+}
+
+/// A name for each recorded open, without directories where that names one file only.
+fn names(recordings: &[Recording]) -> Vec<String> {
+    let short = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
+    let name = |(index, recording): (usize, &Recording)| {
+        let file = &recording.file;
+        let is_alike = |other: &Recording| short(&other.file) == short(file) && other.file != *file;
+        let name = match recordings.iter().any(is_alike) {
+            true => file.clone(),
+            false => short(file),
+        };
+        let same = |others: &[Recording]| others.iter().filter(|one| one.file == *file).count();
+        let name = pario::escaped(&name).into_owned();
+        match same(recordings) {
+            1 => name,
+            _ => format!("{} of {name}", open_number(same(&recordings[..index]))),
+        }
+    };
+    recordings.iter().enumerate().map(name).collect()
+}
+
+/// The place of an open among those of a file, which count from 0.
+fn open_number(index: usize) -> String {
+    let words = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"];
+    match words.get(index) {
+        Some(word) => format!("{word} open"),
+        None => format!("open {}", index + 1),
+    }
+}
+
+/// A file that was opened, with its calls.
+struct Open<'a> {
+    recording: &'a Recording,
+    name: &'a str,
+    kinds: Vec<Kind<'a>>,
+}
+
+impl<'a> Open<'a> {
+    fn new(recording: &'a Recording, name: &'a str) -> Result<Open<'a>, Failure> {
+        if recording.calls.iter().any(|call| call.pieces.is_none()) {
+            let text = "recorded by an earlier version of pario, without what was asked for";
+            return Err(Failure::Run(format!("{}: {text}; record it again", recording.file)));
+        }
+        Ok(Open { recording, name, kinds: kinds(recording) })
+    }
+
+    /// What is to be said of the whole file; with its name where there are several.
+    fn notes(&self, several: bool) -> Vec<String> {
+        let (recording, mut notes) = (self.recording, Vec::new());
+        for Hint { name, value, origin, reason } in &recording.ignored_hints {
+            let text = format!("the hint {name}={value} ({origin}) is ignored: {reason}");
+            notes.push(pario::escaped(&text).into_owned());
+        }
+        if recording.calls_missed > 0 {
+            let missed = recording.calls_missed;
+            notes.push(format!("{missed} more calls were not recorded, as there was no room"));
+        }
+        if !recording.of_all_ranks {
+            notes.push("the file was not closed: only the calls of rank 0 are known".to_owned());
+        }
+        let named = |note: String| if several { format!("{}: {note}", self.name) } else { note };
+        notes.into_iter().map(named).collect()
     }
 }
 
@@ -82,48 +168,6 @@ fn unexplained(recordings: &[Recording]) -> String {
         "the program was ended before it closed {file}: {count} calls of rank 0 are known, but \
          collectives are explained from those of all ranks; `pario report` shows what is there"
     )
-}
-
-fn of_file(arguments: &Arguments, recording: &Recording) -> Result<Vec<Document>, Failure> {
-    if recording.calls.iter().any(|call| call.pieces.is_none()) {
-        let text = "recorded by an earlier version of pario, without what was asked for";
-        return Err(Failure::Run(format!("{}: {text}; record it again", recording.file)));
-    }
-    let mut kinds = kinds(recording);
-    let all_ms: f64 = kinds.iter().map(|kind| kind.total_ms).sum();
-    kinds.sort_by(|one, other| other.total_ms.total_cmp(&one.total_ms));
-    let left_out = kinds.split_off(kinds.len().min(KINDS_MAX));
-    let mut documents = Vec::new();
-    let setting = setting(arguments, recording)?;
-    for kind in &kinds {
-        let share = 100.0 * kind.total_ms / all_ms.max(f64::MIN_POSITIVE);
-        let alike: Vec<&Kind<'_>> = kinds.iter().filter(|other| other.is_like(kind)).collect();
-        documents.push(document(&setting, kind, &alike, share)?);
-    }
-    if let Some(last) = documents.last_mut() {
-        notes(recording, &left_out).into_iter().for_each(|note| last.note(note));
-    }
-    Ok(documents)
-}
-
-/// What is to be said of the whole file.
-fn notes(recording: &Recording, left_out: &[Kind<'_>]) -> Vec<String> {
-    let mut notes = Vec::new();
-    for Hint { name, value, origin, reason } in &recording.ignored_hints {
-        notes.push(format!("the hint {name}={value} ({origin}) is ignored: {reason}"));
-    }
-    if !left_out.is_empty() {
-        let total_ms = left_out.iter().map(|kind| kind.total_ms).sum();
-        notes.push(format!("{} other kinds of calls: {} in all", left_out.len(), time(total_ms)));
-    }
-    if recording.calls_missed > 0 {
-        let missed = recording.calls_missed;
-        notes.push(format!("{missed} more calls were not recorded, as there was no room"));
-    }
-    if !recording.of_all_ranks {
-        notes.push("the file was not closed: only the calls of rank 0 are known".to_owned());
-    }
-    notes
 }
 
 /// The calls by kind.
@@ -247,6 +291,8 @@ fn independent(recording: &Recording) -> Vec<Done<'_>> {
 /// What is known of the file and the machine.
 struct Setting<'a> {
     recording: &'a Recording,
+    /// As people read it.
+    name: &'a str,
     described: Described,
     given: Vec<Given>,
     /// Whether the hints are not those of the program.
@@ -277,7 +323,8 @@ impl Setting<'_> {
     }
 }
 
-fn setting<'a>(arguments: &Arguments, recording: &'a Recording) -> Result<Setting<'a>, Failure> {
+fn setting<'a>(arguments: &Arguments, open: &Open<'a>) -> Result<Setting<'a>, Failure> {
+    let (recording, name) = (open.recording, open.name);
     let described = match &*recording.profile {
         _ if arguments.profile.is_some() => call::described(arguments, "threads")?,
         "" => call::described(arguments, "threads")?,
@@ -299,7 +346,7 @@ fn setting<'a>(arguments: &Arguments, recording: &'a Recording) -> Result<Settin
         origin: hint.origin.clone(),
     });
     let given = kept.chain(call::given(arguments)).collect();
-    Ok(Setting { recording, described, given, is_changed: !arguments.hints.is_empty() })
+    Ok(Setting { recording, name, described, given, is_changed: !arguments.hints.is_empty() })
 }
 
 /// The name of a built-in profile, or the text of another one.
@@ -314,11 +361,12 @@ fn recorded_profile(text: &str) -> pario::Result<Described> {
 }
 
 fn document(
-    setting: &Setting<'_>,
-    kind: &Kind<'_>,
-    alike: &[&Kind<'_>],
-    share: f64,
+    arguments: &Arguments,
+    (open, kind): (&Open<'_>, &Kind<'_>),
+    share_percent: f64,
 ) -> Result<Document, Failure> {
+    let setting = &setting(arguments, open)?;
+    let alike: Vec<&Kind<'_>> = open.kinds.iter().filter(|other| other.is_like(kind)).collect();
     let usage = |error: pario::Error| Failure::Usage(error.to_string());
     let done = median(&kind.calls);
     let direction = match done.call.call.starts_with("read") {
@@ -337,18 +385,19 @@ fn document(
     };
     let now_ms = taken.total_us() / 1e3;
     let hint = hint_change(&question, &setting.given, now_ms).map_err(usage)?;
-    let faster = faster(alike, &done, &answer);
+    let faster = faster(&alike, &done, &answer);
     let combined = combined(setting, kind, (&question, now_ms)).map_err(usage)?;
     let changes: Vec<Change> = hint.into_iter().chain(faster).chain(combined).collect();
-    let scene = scene(setting, kind, &question, share);
-    let last = remarks(&done, now_ms);
-    let mut document = Document::of_way(scene, &answer, (taken, reason), changes, last);
+    let scene = scene(setting, kind, &question, share_percent);
+    let mut document = Document::new(scene, &answer, (taken, reason));
     document.measure(|row| {
         let same = |done: &Done<'_>| done.call.strategy == row.strategy;
         let other = || alike.iter().map(|kind| median(&kind.calls)).find(same);
         let found = if same(&done) { Some(done.clone()) } else { other() };
         found.map(|done| Measured { ms: done.ms, parts_ms: Some(done.parts_ms) })
     });
+    document.advise(changes);
+    remarks(&done, now_ms).into_iter().for_each(|remark| document.note(remark));
     Ok(document)
 }
 
@@ -386,11 +435,11 @@ fn taken<'a>(answer: &'a Answer, call: &Call) -> Option<&'a Way> {
     exact.or_else(|| same().min_by(|one, other| one.total_us().total_cmp(&other.total_us())))
 }
 
-fn scene(setting: &Setting<'_>, kind: &Kind<'_>, question: &Question, share: f64) -> Scene {
-    let Recording { file, ranks, nodes, .. } = setting.recording;
+fn scene(setting: &Setting<'_>, kind: &Kind<'_>, question: &Question, share_percent: f64) -> Scene {
+    let Recording { ranks, nodes, .. } = setting.recording;
     let (count, call) = (kind.calls.len(), &kind.calls[0].call.call);
     let (bytes, piece_bytes) = sizes(&question.requests);
-    let name = file.rsplit('/').next().unwrap_or(file);
+    let name = setting.name;
     let times = match (count, question.collective) {
         (1, _) => "once".to_owned(),
         (count, true) => format!("{count} times"),
@@ -399,7 +448,7 @@ fn scene(setting: &Setting<'_>, kind: &Kind<'_>, question: &Question, share: f64
     let total = time(kind.total_ms);
     Scene {
         workload: format!("{name}: {call}"),
-        shape: format!("{times}, {total} of a rank's time, {share:.0} % of that in all calls"),
+        shape: format!("{times}, {total} of a rank's time, {share_percent:.0} % of all calls"),
         direction: match question.direction {
             Direction::Read => "read",
             Direction::Write => "write",
@@ -412,6 +461,7 @@ fn scene(setting: &Setting<'_>, kind: &Kind<'_>, question: &Question, share: f64
         bytes,
         piece_bytes,
         calls: Some(u64::try_from(count).unwrap_or(u64::MAX)),
+        share_percent: Some(share_percent),
     }
 }
 

@@ -197,11 +197,11 @@ fn correct(factor: &mut f64, predicted_us: f64, measured_us: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Term;
+    use crate::plan::{Cause, Term};
 
     fn cost(exchange: f64, storage: f64) -> Cost {
-        let term = |part, us| Term { part, name: "a", us };
-        let terms = vec![term(Part::Exchange, exchange), term(Part::Storage, storage)];
+        let term = |cause, us| Term { cause, us };
+        let terms = vec![term(Cause::Messages, exchange), term(Cause::StorageBytes, storage)];
         Cost { kind: Kind::Shared, ranks_in_storage: 2, terms }
     }
 

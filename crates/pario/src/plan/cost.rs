@@ -10,6 +10,7 @@
 //!
 //! Cost: some interpolations in the tables of the profile, and a pass over the requests.
 
+use super::cause::Cause;
 use super::choose::total;
 use super::independent::{Independent, LockRule};
 use super::two_phase::{Holes, Placement, Route, SharedWindows, Shuffled};
@@ -53,15 +54,20 @@ pub enum Part {
     Storage,
 }
 
-/// One reason why a call takes time.
+/// The time that one cause takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Term {
-    /// The part of the time that it belongs to.
-    pub part: Part,
     /// What takes the time.
-    pub name: &'static str,
+    pub cause: Cause,
     /// Predicted microseconds.
     pub us: f64,
+}
+
+impl Term {
+    /// The part of the time that it belongs to.
+    pub fn part(&self) -> Part {
+        self.cause.part()
+    }
 }
 
 /// Kinds of plans. What the model does not know of a machine differs between them.
@@ -152,15 +158,15 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    fn add(&mut self, part: Part, name: &'static str, us: f64) {
+    fn add(&mut self, cause: Cause, us: f64) {
         if us > 0.0 {
-            self.terms.push(Term { part, name, us });
+            self.terms.push(Term { cause, us });
         }
     }
 
     /// The time of one part.
     pub(crate) fn of(&self, part: Part) -> f64 {
-        self.terms.iter().filter(|term| term.part == part).map(|term| term.us).sum()
+        self.terms.iter().filter(|term| term.part() == part).map(|term| term.us).sum()
     }
 
     /// The time of one part, corrected.
@@ -171,7 +177,7 @@ impl Cost {
     /// The time of all parts, corrected.
     pub(crate) fn corrected_us(&self, correction: Correction) -> f64 {
         let factors = correction.of(self.kind);
-        self.terms.iter().map(|term| term.us * factors.of(term.part)).sum()
+        self.terms.iter().map(|term| term.us * factors.of(term.part())).sum()
     }
 }
 
@@ -257,14 +263,14 @@ impl<'a> Scene<'a> {
         let network = self.profile.messages.network;
         let steps = f64::from(self.nodes.next_power_of_two().trailing_zeros());
         let barrier_us = self.barrier_us() + 2.0 * steps * network.latency_us;
-        cost.add(Part::Synchronisation, "ranks wait for each other", 2.0 * barrier_us);
+        cost.add(Cause::Barriers, 2.0 * barrier_us);
         let irregular = match self.planning.all_known {
             true => 0.0,
             false => self.pieces() / f64::from(self.ranks),
         };
         let planning = &self.profile.planning;
         let us = f64::from(self.ranks) * planning.rank_us + irregular * planning.piece_us;
-        cost.add(Part::Planning, "requests are planned", us);
+        cost.add(Cause::Planning, us);
     }
 
     /// Ranks that have done their part sleep until the last one wakes them. On oversubscribed nodes
@@ -274,7 +280,7 @@ impl<'a> Scene<'a> {
         let has_waited = UNEVEN * work_us > POLLED_US;
         if has_waited && (2..=self.cores).contains(&self.node_ranks) {
             let us = self.profile.synchronisation.wake_us;
-            cost.add(Part::Synchronisation, "sleeping ranks are woken", us);
+            cost.add(Cause::Waking, us);
         }
     }
 
@@ -295,7 +301,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Calls of storage, by what they cost before the first byte and for the bytes.
-    fn storage(&self, calls: Calls, cost: &mut Cost, names: [&'static str; 2]) {
+    fn storage(&self, calls: Calls, cost: &mut Cost, causes: [Cause; 2]) {
         let accesses = match calls.direction {
             Direction::Read => &self.profile.storage.read,
             Direction::Write => &self.profile.storage.write,
@@ -322,15 +328,15 @@ impl<'a> Scene<'a> {
             false => 0.0,
         };
         let turns = calls.count / f64::from(at_once);
-        cost.add(Part::Storage, names[0], turns * (call_us / overlap - beside_us.max(0.0)));
-        cost.add(Part::Storage, names[1], turns * bytes_us);
+        cost.add(causes[0], turns * (call_us / overlap - beside_us.max(0.0)));
+        cost.add(causes[1], turns * bytes_us);
         let positions = match pattern {
             Pattern::Scattered | Pattern::Aligned | Pattern::Direct => 0.0,
             _ if calls.continued => 1.0,
             _ => turns * f64::from(ranks),
         };
         let positioning_us = positions * accesses.positioning_us;
-        cost.add(Part::Storage, "the device positions", positioning_us);
+        cost.add(Cause::Positioning, positioning_us);
     }
 
     /// Copies of the pieces of the busiest node between users' memory and something contiguous.
@@ -411,7 +417,7 @@ impl<'a> Scene<'a> {
         }
         // What is contiguous in the file and not in memory is packed as well.
         if sieves || self.copied_piece_bytes() < self.total.piece_bytes {
-            cost.add(Part::Exchange, "pieces are copied", self.user_copies_us());
+            cost.add(Cause::PiecesCopied, self.user_copies_us());
         }
         if sieves && direction == Direction::Write {
             // A device goes back to write what it has read.
@@ -423,15 +429,15 @@ impl<'a> Scene<'a> {
                 (calls.nodes, calls.servers) = (1, 1);
             }
             let read = Calls { direction: Direction::Read, ..calls };
-            self.storage(read, cost, ["calls that read first", "bytes that are read first"]);
+            self.storage(read, cost, [Cause::ReadFirstCalls, Cause::ReadFirstBytes]);
         }
-        self.storage(calls, cost, ["storage calls", "bytes"]);
+        self.storage(calls, cost, [Cause::StorageCalls, Cause::StorageBytes]);
         // On one node, who writes without holes passes a gate instead.
         let has_gate = !sieves && self.planning.file.cores.len() == 1;
         if steps.lock == LockRule::WholeRequest || steps.lock == LockRule::EachWrite && !has_gate {
             let call_us = CALLS_OF_A_LOCK * self.profile.storage.write.call_us;
             let locks = if steps.lock == LockRule::WholeRequest { 1.0 } else { calls.count };
-            cost.add(Part::Storage, "locks", locks * call_us / f64::from(self.running(servers)));
+            cost.add(Cause::Locks, locks * call_us / f64::from(self.running(servers)));
         }
     }
 
@@ -465,19 +471,15 @@ impl<'a> Scene<'a> {
                     let bytes = self.total.piece_bytes;
                     let pattern = Pattern::Scattered;
                     let pieces = Calls { count, bytes, pattern, batched: true, ..calls };
-                    return self.storage(pieces, cost, ["storage calls", "bytes"]);
+                    return self.storage(pieces, cost, [Cause::StorageCalls, Cause::StorageBytes]);
                 }
                 Holes::Rewritten | Holes::Locked => {
                     let read = Calls { direction: Direction::Read, ..calls };
-                    self.storage(
-                        read,
-                        cost,
-                        ["calls that read first", "bytes that are read first"],
-                    );
+                    self.storage(read, cost, [Cause::ReadFirstCalls, Cause::ReadFirstBytes]);
                 }
             }
         }
-        self.storage(calls, cost, ["storage calls", "bytes"]);
+        self.storage(calls, cost, [Cause::StorageCalls, Cause::StorageBytes]);
     }
 
     /// Each rank copies its own bytes; windows are served meanwhile.
@@ -489,14 +491,14 @@ impl<'a> Scene<'a> {
             false => rank_of(shuffled.domains().len()),
         };
         self.windows(shuffled, bytes.min(shuffled.window_bytes()), servers, cost);
-        cost.add(Part::Exchange, "pieces are copied", self.user_copies_us());
+        cost.add(Cause::PiecesCopied, self.user_copies_us());
         if shared.packed {
             let us = self.copies_us(self.node_bytes(), all);
-            cost.add(Part::Exchange, "windows are assembled", us);
+            cost.add(Cause::WindowsAssembled, us);
         }
         let windows = f64::from(shuffled.window_count());
         let turns = windows / real(shared.slots.max(1));
-        cost.add(Part::Exchange, "ranks wait for windows", turns * self.barrier_us());
+        cost.add(Cause::WaitForWindows, turns * self.barrier_us());
         // Otherwise the rank that has filled a window stores it, and who has fetched one uses it.
         if servers < self.running(all) {
             let synchronisation = &self.profile.synchronisation;
@@ -504,7 +506,7 @@ impl<'a> Scene<'a> {
                 true => synchronisation.barrier_step_us,
                 false => synchronisation.oversubscribed_rank_us,
             };
-            cost.add(Part::Exchange, "windows are handed over", windows * us);
+            cost.add(Cause::WindowsHandedOver, windows * us);
         }
     }
 
@@ -525,13 +527,13 @@ impl<'a> Scene<'a> {
         let away = 1.0 - 1.0 / f64::from(self.nodes);
         let (node, network) = (self.profile.messages.node, self.profile.messages.network);
         let messages = self.senders(shuffled.window_bytes()) * real(shuffled.rounds());
-        cost.add(Part::Exchange, "messages", messages * (1.0 - away) * node.latency_us);
+        cost.add(Cause::Messages, messages * (1.0 - away) * node.latency_us);
         // The links of the nodes that have aggregators carry the bytes of all others.
         let carried = real(self.total.len) * away / f64::from(serving_nodes);
         let away_us = [messages * away * network.latency_us, carried / network.bytes_per_s * 1e6];
         let local = real(self.total.len) * (1.0 - away) / f64::from(serving_nodes);
         let running = f64::from(self.running(self.node_ranks));
-        cost.add(Part::Exchange, "bytes on a node", local / node.bytes_per_s * 1e6 / running);
+        cost.add(Cause::BytesOnNode, local / node.bytes_per_s * 1e6 / running);
         self.packed(aggregators, on_node, cost);
         self.windows(shuffled, shuffled.window_bytes(), on_node, cost);
         // Messages of the next windows are under way while one is fetched or stored.
@@ -540,24 +542,24 @@ impl<'a> Scene<'a> {
         let beside_us = storage_us * (1.0 - 1.0 / real(shuffled.rounds().max(1)));
         let all_us = (latency_us + bytes_us).max(f64::MIN_POSITIVE);
         let seen = (1.0 - beside_us / all_us).max(1.0 / real(shuffled.rounds().max(1)));
-        cost.add(Part::Exchange, "messages between nodes", latency_us * seen);
-        cost.add(Part::Exchange, "bytes between nodes", bytes_us * seen);
+        cost.add(Cause::MessagesBetweenNodes, latency_us * seen);
+        cost.add(Cause::BytesBetweenNodes, bytes_us * seen);
         self.rounds(shuffled, cost);
     }
 
     /// Bytes are packed by the ranks, and put into windows by the aggregators; or the other way.
     fn packed(&self, aggregators: u32, on_node: u32, cost: &mut Cost) {
-        cost.add(Part::Exchange, "pieces are packed", self.user_copies_us());
+        cost.add(Cause::PiecesPacked, self.user_copies_us());
         let serving_nodes = f64::from(self.nodes.min(aggregators));
         let assembled = real(self.total.len) / serving_nodes;
-        cost.add(Part::Exchange, "windows are assembled", self.copies_us(assembled, on_node));
+        cost.add(Cause::WindowsAssembled, self.copies_us(assembled, on_node));
     }
 
     /// Oversubscribed ranks wait for each other in every round.
     fn rounds(&self, shuffled: &Shuffled, cost: &mut Cost) {
         if self.node_ranks > self.cores {
             let us = real(shuffled.rounds()) * self.barrier_us();
-            cost.add(Part::Exchange, "ranks wait for rounds", us);
+            cost.add(Cause::WaitForRounds, us);
         }
     }
 
@@ -579,18 +581,18 @@ impl<'a> Scene<'a> {
                 false => local_us += half * ranks / link.bytes_per_s * 1e6 / running,
             }
         }
-        cost.add(Part::Exchange, "messages", messages_us);
-        cost.add(Part::Exchange, "bytes between nodes", away_us);
-        cost.add(Part::Exchange, "bytes on a node", local_us);
+        cost.add(Cause::Messages, messages_us);
+        cost.add(Cause::BytesBetweenNodes, away_us);
+        cost.add(Cause::BytesOnNode, local_us);
         let relayed = self.node_bytes() / 2.0 * f64::from(phases.count);
         // Each byte is once in users' memory, whose order may be random.
         let usual_us = self.copies_us(self.node_bytes(), self.node_ranks);
         let packed_us = self.copies_us(relayed, self.node_ranks) + self.user_copies_us() - usual_us;
-        cost.add(Part::Exchange, "pieces are packed", packed_us);
+        cost.add(Cause::PiecesPacked, packed_us);
         match phases.is_complete() {
             true => {
                 let us = self.copies_us(self.node_bytes(), self.node_ranks);
-                cost.add(Part::Exchange, "windows are assembled", us);
+                cost.add(Cause::WindowsAssembled, us);
                 self.windows(shuffled, shuffled.window_bytes(), self.node_ranks, cost);
             }
             false => self.stored_by_classes(phases, cost),
@@ -607,7 +609,7 @@ impl<'a> Scene<'a> {
         let (nodes, pattern, batched) = (self.nodes, Pattern::Scattered, true);
         let continued = false;
         let calls = Calls { direction, count, bytes, pattern, nodes, servers, batched, continued };
-        self.storage(calls, cost, ["storage calls", "bytes"]);
+        self.storage(calls, cost, [Cause::StorageCalls, Cause::StorageBytes]);
     }
 }
 

@@ -29,6 +29,7 @@ use crate::hints::{Hints, Strategy, Switch};
 use crate::model::{self, profile::Profile};
 
 pub(crate) mod butterfly;
+mod cause;
 pub(crate) mod choose;
 mod constants;
 pub(crate) mod cost;
@@ -38,6 +39,7 @@ mod lesson;
 mod phased;
 pub(crate) mod two_phase;
 
+pub use cause::Cause;
 pub(crate) use choose::is_left_open;
 use choose::{Candidate, Choice};
 pub(crate) use cost::{Correction, Cost, Factors, Kind, calls_at_once};
