@@ -52,6 +52,16 @@ struct Seen {
 
 /// A program that writes the same again and again.
 fn program(name: &'static str, told: Costs, truth: Costs, strategy: &'static str) -> Seen {
+    program_at(name, (told, truth), strategy, |_| 0)
+}
+
+/// A program whose calls write there, in numbers of what one of them writes.
+fn program_at(
+    name: &'static str,
+    (told, truth): (Costs, Costs),
+    strategy: &'static str,
+    place: fn(u64) -> u64,
+) -> Seen {
     collect_warnings();
     let machine = Machine {
         nodes: RANKS,
@@ -72,9 +82,10 @@ fn program(name: &'static str, told: Costs, truth: Costs, strategy: &'static str
             file.handle().set_view(&view(comm.rank())).await.unwrap();
             let bytes = vec![1u8; usize::try_from(PIECE_BYTES * PIECES).unwrap()];
             let mut calls = Vec::new();
-            for _ in 0..CALLS {
+            for number in 0..CALLS {
+                let position = place(number.try_into().unwrap()) * PIECE_BYTES * PIECES;
                 let begin = Simulated::now();
-                file.handle().write_all(0, &bytes).await.unwrap();
+                file.handle().write_all(position, &bytes).await.unwrap();
                 let measured_ms = (Simulated::now() - begin).as_secs_f64() * 1e3;
                 let call = file.last_call();
                 let predicted_ms = call.predicted.as_secs_f64() * 1e3;
@@ -178,6 +189,16 @@ fn messages_that_are_faster_than_the_profile_are_noticed() {
     let seen = program("hint", told, (FAST_LINK, FAST_DEVICE), "two-phase");
     assert!(seen.is_shuffled(CALLS - 1));
     seen.is_noticed("the exchange takes 0.");
+}
+
+/// A program that writes each step behind the last one asks for other bytes in each call, so that
+/// no plan is used twice.
+#[test]
+fn messages_are_learned_from_where_every_call_is_new() {
+    let costs = ((FAST_LINK, FAST_DEVICE), (SLOW_LINK, FAST_DEVICE));
+    let seen = program_at("steps", costs, "two-phase", |number| number);
+    assert!(seen.is_shuffled(CALLS - 1));
+    seen.is_noticed("writes: the exchange takes ");
 }
 
 /// Nothing is said, and nothing changes, where the profile is right.

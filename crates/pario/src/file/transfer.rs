@@ -375,9 +375,11 @@ impl Handle {
                 let before = (statistics.exchange, statistics.storage);
                 let started = Moment::now();
                 let result = self.execute(begun.call, &prepared, buffer, statistics).await;
-                // The first call also pays for memory that is touched for the first time.
-                if begun.blocking && begun.kind.collective && result.is_ok() && !is_new {
-                    let plan = &prepared.plan;
+                let plan = &prepared.plan;
+                // The first call also pays for memory that is touched for the first time. That is
+                // little beside messages between nodes, and a program may never repeat a call.
+                let counts = !is_new || plan.base.is_between_nodes(&self.facts);
+                if begun.blocking && begun.kind.collective && result.is_ok() && counts {
                     let storage = match &plan.steps {
                         // A rank that is done waits for the others, which may not have had a core.
                         Steps::Independent(_) => started.elapsed(),

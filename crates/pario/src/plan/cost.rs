@@ -14,7 +14,7 @@ use super::cause::Cause;
 use super::choose::total;
 use super::independent::{Independent, LockRule};
 use super::two_phase::{Holes, Placement, Route, SharedWindows, Shuffled};
-use super::{Direction, Phases, Planning, Steps, Summary, rank_of};
+use super::{Direction, FileFacts, Phases, Planning, Steps, Summary, rank_of};
 use crate::model::profile::{Access, Accesses, Curve, Pattern, Profile};
 use crate::number::{real, wide};
 
@@ -162,6 +162,11 @@ impl Cost {
         if us > 0.0 {
             self.terms.push(Term { cause, us });
         }
+    }
+
+    /// Whether bytes go through messages between nodes.
+    pub(crate) fn is_between_nodes(&self, file: &FileFacts) -> bool {
+        self.kind == Kind::Messages && file.cores.len() > 1
     }
 
     /// The time of one part.

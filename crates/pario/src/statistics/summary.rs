@@ -81,6 +81,18 @@ impl Summary {
         format!("pario: {name}: {ranks} rank{of_ranks} on {nodes} node{of_nodes}, {mode}{shown}")
     }
 
+    /// What predictions of messages between nodes rely on, if nobody has measured it.
+    fn assumption(&self) -> String {
+        let assumed = self.facts.profile.assumed_network().filter(|_| self.nodes > 1);
+        assumed.map_or(String::new(), |link| {
+            format!(
+                "; assumes a network of {:.2} GB/s, not measured: run `pario calibrate` on the \
+                 nodes",
+                link.bytes_per_s / 1e9
+            )
+        })
+    }
+
     /// Hints in effect as `key=value`: those that somebody gave, and the defaults.
     fn effective(&self) -> (Vec<String>, Vec<String>) {
         let (mut given, mut defaults) = (Vec::new(), Vec::new());
@@ -108,8 +120,12 @@ impl fmt::Display for Summary {
         for line in self.statistics.to_string().lines() {
             let is_time = line.starts_with("time ") || line.starts_with("phases ");
             let longest = self.of_all_ranks && self.ranks > 1 && is_time;
-            let which = if longest { ", each of the slowest rank" } else { "" };
-            writeln!(formatter, "  {line}{which}")?;
+            let end = match line.starts_with("predicted ") {
+                true => self.assumption(),
+                false if longest => ", each of the slowest rank".to_owned(),
+                false => String::new(),
+            };
+            writeln!(formatter, "  {line}{end}")?;
         }
         for wrong in &self.profile {
             writeln!(formatter, "  profile     {wrong}; run `pario calibrate`")?;
@@ -191,6 +207,27 @@ mod tests {
         assert!(text.contains("\n  defaults    cb_buffer_size=16777216, "), "{text}");
         assert!(text.contains("(program): unknown hint; did you mean cb_nodes?\n"), "{text}");
         assert!(text.lines().all(|line| line.len() <= COLUMNS), "{text}");
+    }
+
+    /// Links of 1 Gb/s are ten times slower than what is assumed without a profile.
+    #[test]
+    fn a_prediction_says_what_it_assumes_of_a_network_that_nobody_measured() {
+        let line = |summary: &Summary| {
+            let text = summary.to_string();
+            text.lines().find(|line| line.starts_with("  predicted ")).unwrap().to_owned()
+        };
+        let mut two_nodes = summary();
+        two_nodes.statistics.add_straight(Kind::WRITE, 8);
+        two_nodes.statistics.total.predicted = std::time::Duration::from_millis(14);
+        let assumed = "14.000 ms in all; assumes a network of 1.17 GB/s, not measured: run `pario \
+                       calibrate` on the nodes";
+        assert!(line(&two_nodes).ends_with(assumed), "{}", line(&two_nodes));
+        let one_node = Summary { nodes: 1, ..two_nodes.clone() };
+        assert!(line(&one_node).ends_with("14.000 ms in all"));
+        let mut measured = two_nodes.facts.profile.as_ref().clone();
+        measured.defaults.clear();
+        two_nodes.facts.profile = Arc::new(measured);
+        assert!(line(&two_nodes).ends_with("14.000 ms in all"));
     }
 
     #[test]

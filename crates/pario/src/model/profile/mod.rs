@@ -37,6 +37,8 @@ pub const VERSION: u32 = 1;
 
 /// The greatest size of a file.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// The key of the links between nodes.
+const NETWORK: &str = "messages.network";
 
 /// The parameters of a machine.
 ///
@@ -286,11 +288,17 @@ impl Profile {
         profile.ok()
     }
 
+    /// The links between nodes, if they were not measured.
+    pub(crate) fn assumed_network(&self) -> Option<Link> {
+        let is_default = ["all", NETWORK].iter().any(|key| self.defaults.contains_key(*key));
+        is_default.then_some(self.messages.network)
+    }
+
     /// The same machine with another network.
     #[must_use]
     pub fn with_network(mut self, network: Link) -> Profile {
         self.messages.network = network;
-        self.defaults.insert("messages.network".to_owned(), "described, not measured".to_owned());
+        self.defaults.insert(NETWORK.to_owned(), "described, not measured".to_owned());
         self
     }
 
