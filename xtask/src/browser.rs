@@ -40,6 +40,15 @@ window.addEventListener('load', () => {
   }
   if (document.documentElement.scrollWidth > window.innerWidth + 1)
     wrong.push('the page is wider than the window');
+  if (window.innerWidth > 1100)
+    for (const table of document.querySelectorAll('.scroll'))
+      if (table.scrollWidth > table.clientWidth + 1)
+        wrong.push('a table is cut off: ' + table.querySelector('th').textContent);
+  for (const text of document.querySelectorAll('.chart text')) {
+    const box = text.getBoundingClientRect(), all = text.closest('svg').getBoundingClientRect();
+    if (box.left < all.left - 1 || box.right > all.right + 1 || box.bottom > all.bottom + 1)
+      wrong.push('a text is cut off: ' + text.textContent);
+  }
   for (const text of wrong.slice(0, 10)) console.error(text);
   if (!wrong.length) console.log('REPORT-CHECKED ' + marks.length + ' marks');
 });
@@ -76,7 +85,7 @@ fn check_in(root: &Path, program: &Path, browser: &str, place: &Path) -> Result<
     let path = place.join("checked.html");
     fs::write(&path, page).map_err(|error| error.to_string())?;
     let mut seen = Vec::new();
-    for size in ["1280,900", "400,800"] {
+    for size in ["1280,900", "1200,900", "400,800"] {
         let output = open(browser, &path, place, size)?;
         seen.push(console(&String::from_utf8_lossy(&output.stderr), size)?);
     }

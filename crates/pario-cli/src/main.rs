@@ -17,6 +17,7 @@ use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod bench;
 mod calibrate;
+mod date;
 mod explain;
 mod failure;
 mod hint;

@@ -69,6 +69,26 @@ fn a_run_and_its_recording_become_a_page_charts_values_and_a_trace() {
     assert_eq!(fs::read_dir(directory.0.join("charts")).unwrap().count(), charts.len());
 }
 
+/// The same results make the same page at any time, if the time is given; runs have theirs.
+#[test]
+fn a_page_has_the_date_that_is_given_and_that_of_the_run() {
+    let directory = Directory::new("dates");
+    let run = directory.pario("bench dist3d --quick --strategies auto --json", None);
+    fs::write(directory.0.join("run.jsonl"), &run.stdout).unwrap();
+    let first: serde_json::Value =
+        serde_json::from_str(directory.read("run.jsonl").lines().next().unwrap()).unwrap();
+    assert!(first["unix_seconds"].as_u64().unwrap() > 1_700_000_000, "{first}");
+    let page = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pario"));
+        command.args(["report", "run.jsonl", "--output", name]).current_dir(&directory.0);
+        command.env("SOURCE_DATE_EPOCH", "1000000000").output().unwrap();
+        directory.read(name)
+    };
+    let text = page("one.html");
+    assert!(text.contains("Page made 2001-09-09 01:46 UTC") && text.contains("; measured 20"));
+    assert_eq!(text, page("other.html"));
+}
+
 /// `report` and `explain` have one rule: a recording without calls is refused with the reason.
 #[test]
 fn a_recording_without_calls_is_refused_and_one_that_was_cut_off_is_shown() {

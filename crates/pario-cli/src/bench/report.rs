@@ -17,7 +17,7 @@ use super::scratch::Scratch;
 use super::turn::Measured;
 use super::workload::{Program, Workload};
 use crate::failure::Failure;
-use crate::{output, sweep};
+use crate::{date, output, sweep};
 
 /// What is known of a workload, besides its measurements.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +147,8 @@ struct Record<'a> {
 /// Where a result comes from: the same in all records of a run.
 #[derive(Serialize)]
 struct Origin {
+    /// When the run began: seconds since 1970.
+    unix_seconds: u64,
     /// The version of pario.
     pario: &'static str,
     command: Vec<String>,
@@ -174,6 +176,7 @@ impl Origin {
         let hints = settings.hint_set.iter();
         let hints = hints.map(|(key, value)| (key.to_owned(), value.to_owned()));
         Origin {
+            unix_seconds: date::now(),
             pario: env!("CARGO_PKG_VERSION"),
             command: command.collect(),
             hints: hints.collect(),

@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::chart::{Chart, Kind, Point, Scale, bar_names, number};
+use super::chart::{BLOCK_BYTES, Chart, Kind, Point, Scale, bar_names, number, place_of, size};
 use super::document::{Cell, Section, Table, shell};
 use super::pattern;
 use super::records::{Bench, Machine};
 use super::rounds;
+use crate::date;
 
 const MEGABYTE: f64 = 1e6;
-const PARTS_CAPTION: &str = "A bar is the time of the table. Its parts are those of the rank with \
-                             the most storage time; shuffle is without the phases, and rest is \
-                             what that rank waits for others or what has no clock. Parts that \
-                             overlap are shortened.";
+const PARTS_CAPTION: &str = "A bar is the time in the table, its parts are those of the rank with \
+                             the most storage time. Rest: it waits, or does what has no clock.";
 /// As many sizes of blocks are a line; fewer are bars.
 const LINE_POINTS: usize = 3;
 
@@ -43,18 +42,18 @@ impl Key {
 
 /// What else decides whether two results can be compared.
 fn around(record: &Bench) -> String {
-    let hints: Vec<String> =
-        record.hints.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let parts = [
-        shell(&record.command),
-        transport(record),
-        record.files.clone().unwrap_or_default(),
-        record.directory.clone().unwrap_or_default(),
-        record.device.clone().unwrap_or_default(),
-        record.memory.clone().unwrap_or_default(),
-        hints.join(" "),
-    ];
-    parts.join("\n")
+    [conditions(record), vec![shell(&record.command)]].concat().join("\n")
+}
+
+/// The same without the command, in words.
+fn conditions(record: &Bench) -> Vec<String> {
+    let hints = record.hints.iter().map(|(key, value)| format!("{key}={value}"));
+    let files = record.files.as_ref().map(|files| format!("{files} file"));
+    let given = [&record.directory, &record.device, &record.memory];
+    let mut conditions = vec![transport(record), files.unwrap_or_default()];
+    conditions.extend(given.map(|one| one.clone().unwrap_or_default()));
+    conditions.push(hints.collect::<Vec<String>>().join(" "));
+    conditions
 }
 
 /// How ranks reach each other.
@@ -79,14 +78,44 @@ pub(super) fn sections(records: &[Bench]) -> Vec<Section> {
         });
         groups[place].1.push(record);
     }
-    groups.iter().map(|(key, group)| section(key, group)).collect()
+    let mut sections: Vec<Section> =
+        groups.iter().map(|(key, group)| section(key, group)).collect();
+    tell_apart(&mut sections, &groups);
+    sections
+}
+
+/// Adds to titles that are the same what differs: the transport, a hint, the shape, the command.
+fn tell_apart(sections: &mut [Section], groups: &[(Key, Vec<&Bench>)]) {
+    let words = |(key, group): &(Key, Vec<&Bench>)| {
+        let first = group.first();
+        let mut words = first.map_or_else(Vec::new, |first| conditions(first));
+        words.push(key.shape.clone());
+        let date = first.and_then(|first| first.unix_seconds).map(date::minute);
+        words.push(date.unwrap_or_default());
+        words
+    };
+    let words: Vec<Vec<String>> = groups.iter().map(words).collect();
+    let titles: Vec<String> = sections.iter().map(|section| section.title.clone()).collect();
+    for (index, section) in sections.iter_mut().enumerate() {
+        let same: Vec<usize> =
+            (0..titles.len()).filter(|other| titles[*other] == titles[index]).collect();
+        let differs = |place: &usize| {
+            same.iter().any(|other| words[*other].get(*place) != words[index].get(*place))
+        };
+        let own = (0..words[index].len()).filter(differs).map(|place| words[index][place].as_str());
+        if let Some(word) = own.into_iter().find(|word| !word.is_empty()) {
+            section.title += &format!(" ({word})");
+        }
+    }
 }
 
 fn section(key: &Key, records: &[&Bench]) -> Section {
     let mut section = Section { title: title(key), ..Section::default() };
     let Some(first) = records.first() else { return section };
-    section.summary = summary(key, first);
-    let all = records;
+    section.summary = summary(key, records);
+    let mut sorted = records.to_vec();
+    sorted.sort_by_key(|record| (block(record), place_of(&technique(record))));
+    let (all, records): (&[&Bench], &[&Bench]) = (&sorted, &sorted);
     let measured = |record: &&Bench| record.seconds.is_some();
     let records: &[&Bench] = &records.iter().copied().filter(measured).collect::<Vec<_>>();
     for direction in ["write", "read"] {
@@ -116,12 +145,14 @@ fn title(key: &Key) -> String {
     format!("{}, {} rank{plural}", key.workload, key.ranks)
 }
 
-fn summary(key: &Key, first: &Bench) -> String {
+fn summary(key: &Key, records: &[&Bench]) -> String {
     let mut parts = Vec::new();
+    let Some(first) = records.first() else { return String::new() };
     if !key.shape.is_empty() {
         parts.push(key.shape.clone());
     }
-    parts.push(format!("{} bytes", grouped(first.bytes)));
+    // A cast that rounds only beyond 2^53 bytes.
+    parts.push(size(first.bytes as f64));
     let transport = transport(first);
     if !transport.is_empty() {
         let nodes = if first.nodes == 1 { "node" } else { "nodes" };
@@ -130,21 +161,9 @@ fn summary(key: &Key, first: &Bench) -> String {
     if first.files.as_deref() == Some("new") {
         parts.push("a new file for each step".to_owned());
     }
+    let date = date::span(records.iter().filter_map(|record| record.unix_seconds));
+    parts.extend(date.map(|date| format!("measured {date}")));
     parts.join("; ")
-}
-
-/// A number with separators between thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            // One that does not end a line.
-            text.push('\u{a0}');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// The name of what was measured; the same for all sizes of blocks.
@@ -188,7 +207,8 @@ fn block(record: &Bench) -> u64 {
 fn of_blocks(block: u64) -> String {
     match block {
         0 => String::new(),
-        block => format!(", blocks of {} bytes", grouped(block)),
+        // A cast that rounds: sizes of blocks are small.
+        block => format!(", blocks of {}", size(block as f64)),
     }
 }
 
@@ -209,7 +229,7 @@ fn bandwidth(key: &Key, direction: &str, records: &[&Bench]) -> Vec<Chart> {
         title,
         caption: "MB are 10^6 bytes of all ranks; more is better.".to_owned(),
         kind,
-        x_name: "bytes of a block".to_owned(),
+        x_name: BLOCK_BYTES.to_owned(),
         y_name: "MB/s".to_owned(),
         points,
     };
@@ -235,11 +255,7 @@ fn speed_point(record: &Bench, bar: Option<String>) -> Point {
     let note = format!("{} ms{ratio}", number(milliseconds(record)));
     let y = speed(record);
     match bar {
-        Some(label) => {
-            let reference = record.strategy.as_deref() == Some("block");
-            let series = if reference { "reference" } else { "bandwidth" }.to_owned();
-            Point { series, label, x: None, y, note }
-        }
+        Some(label) => Point { series: technique(record), label, x: None, y, note },
         None => {
             // A cast that rounds: sizes of blocks are small.
             let x = Some(block(record) as f64);
@@ -326,8 +342,8 @@ fn table(records: &[&Bench]) -> Table {
         "rounds",
         "storage calls",
         "messages",
-        "sent bytes",
-        "shared bytes",
+        "sent",
+        "shared",
         "verified",
     ];
     if predicted {
@@ -341,7 +357,7 @@ fn table(records: &[&Bench]) -> Table {
             None => "",
         };
         let mut row = vec![
-            Cell::maybe(record.block),
+            Cell::bytes(record.block),
             Cell::text(technique_in_full(record)),
             Cell::text(&record.direction),
             Cell::maybe(record.seconds.map(|_| number(milliseconds(record)))),
@@ -350,8 +366,8 @@ fn table(records: &[&Bench]) -> Table {
             Cell::maybe(record.rounds),
             Cell::maybe(record.storage_calls),
             Cell::maybe(record.messages),
-            Cell::maybe(record.sent_bytes),
-            Cell::maybe(record.shared_bytes),
+            Cell::bytes(record.sent_bytes),
+            Cell::bytes(record.shared_bytes),
             Cell::text(verified),
         ];
         if predicted {
@@ -359,7 +375,15 @@ fn table(records: &[&Bench]) -> Table {
         }
         row
     };
-    Table { title: "All values".to_owned(), columns, rows: records.iter().map(row).collect() }
+    let is_auto =
+        |(index, record): (usize, &&Bench)| (technique(record) == "auto").then_some(index);
+    Table {
+        title: "All values".to_owned(),
+        columns,
+        rows: records.iter().map(row).collect(),
+        strong: records.iter().enumerate().filter_map(is_auto).collect(),
+        ..Table::default()
+    }
 }
 
 fn facts(first: &Bench) -> Vec<(String, String)> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::chart::Chart;
+use super::chart::{Chart, grouped, size};
 
 /// All of a report.
 #[derive(Default)]
@@ -10,10 +10,26 @@ pub(super) struct Document {
     pub(super) sections: Vec<Section>,
 }
 
+/// Where a section is in the page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Place {
+    #[default]
+    Alone,
+    /// Begins a group, and stands for it in the navigation.
+    Head,
+    /// One of the group before it.
+    Member,
+}
+
 /// One thing that was measured, computed or recorded.
 #[derive(Default)]
 pub(super) struct Section {
     pub(super) title: String,
+    /// A short title for the navigation; without one, the title.
+    pub(super) link: String,
+    /// Its name in links; without one, it gets a number.
+    pub(super) anchor: String,
+    pub(super) place: Place,
     /// What it is, in a sentence.
     pub(super) summary: String,
     pub(super) charts: Vec<Chart>,
@@ -32,6 +48,10 @@ pub(super) struct Table {
     pub(super) title: String,
     pub(super) columns: Vec<&'static str>,
     pub(super) rows: Vec<Vec<Cell>>,
+    /// Rows that are to be seen first.
+    pub(super) strong: Vec<usize>,
+    /// Shown only when it is opened.
+    pub(super) is_folded: bool,
 }
 
 /// A place in a table.
@@ -40,6 +60,10 @@ pub(super) enum Cell {
     Number(String),
     /// A verdict of a study.
     Verdict(String),
+    /// Bytes: a size that people read, with the number behind it.
+    Bytes(u64),
+    /// The title of a section, and its anchor.
+    Link(String, String),
 }
 
 impl Cell {
@@ -52,8 +76,15 @@ impl Cell {
     }
 
     fn is_empty(&self) -> bool {
-        let (Cell::Text(text) | Cell::Number(text) | Cell::Verdict(text)) = self;
-        text.is_empty()
+        match self {
+            Cell::Text(text) | Cell::Number(text) | Cell::Verdict(text) => text.is_empty(),
+            Cell::Bytes(_) | Cell::Link(..) => false,
+        }
+    }
+
+    /// Bytes, or nothing.
+    pub(super) fn bytes(bytes: Option<u64>) -> Cell {
+        bytes.map_or_else(|| Cell::Number(String::new()), Cell::Bytes)
     }
 
     /// A number, or nothing.
@@ -77,9 +108,10 @@ impl Table {
 }
 
 impl Document {
-    /// All charts with names of their own, and no table with empty columns.
+    /// All charts and links with names of their own, and no table with empty columns.
     pub(super) fn new(sections: Vec<Section>) -> Document {
         let mut document = Document { sections };
+        name_apart(&mut document.sections);
         let tables = document.sections.iter_mut().flat_map(|section| &mut section.tables);
         tables.for_each(Table::drop_empty_columns);
         let mut names = Names::default();
@@ -91,6 +123,27 @@ impl Document {
     pub(super) fn charts(&self) -> impl Iterator<Item = &Chart> {
         self.sections.iter().flat_map(|section| &section.charts)
     }
+}
+
+/// Gives sections titles, links and anchors that nobody else has.
+fn name_apart(sections: &mut [Section]) {
+    let mut titles = Names::default();
+    for (index, section) in sections.iter_mut().enumerate() {
+        section.title = titles.free_numbered(section.title.clone());
+        if section.anchor.is_empty() {
+            section.anchor = format!("s{index}");
+        }
+        if section.link.is_empty() {
+            section.link.clone_from(&section.title);
+        }
+    }
+    let mut links: HashMap<String, u32> = HashMap::new();
+    for section in sections.iter() {
+        *links.entry(section.link.clone()).or_default() += 1;
+    }
+    let is_shared = |link: &String| links.get(link).is_some_and(|count| *count > 1);
+    let shared = sections.iter_mut().filter(|section| is_shared(&section.link));
+    shared.for_each(|section| section.link.clone_from(&section.title));
 }
 
 /// Names that are taken, each with the last number that was tried after it.
@@ -110,6 +163,25 @@ impl Names {
         self.0.entry(free.clone()).or_insert(0);
         free
     }
+
+    /// The same for people: "name (2)".
+    fn free_numbered(&mut self, name: String) -> String {
+        let free = self.free(name.clone());
+        match free.strip_prefix(&format!("{name}-")) {
+            Some(number) => format!("{name} ({number})"),
+            None => free,
+        }
+    }
+}
+
+/// A size for people, and its number of bytes behind it.
+pub(super) fn exact(bytes: u64) -> (String, String) {
+    let shown = match bytes {
+        0 => "0".to_owned(),
+        // A cast that rounds only beyond 2^53 bytes.
+        bytes => size(bytes as f64),
+    };
+    (shown, format!("{} bytes", grouped(bytes)))
 }
 
 /// A text as the name of a file.

@@ -19,14 +19,26 @@ pub(super) fn section(explained: &Explained) -> Section {
     Section {
         title: format!("Ways to {direction} {workload}"),
         summary: format!(
-            "{}; {ranks} ranks, {nodes} node(s). {}",
-            explained.shape, explained.advice
+            "{}; {ranks} ranks on {nodes} node{}. {}",
+            explained.shape,
+            if *nodes == 1 { "" } else { "s" },
+            sentences(&explained.advice)
         ),
         charts: std::iter::once(chart(explained)).chain(moves(explained)).collect(),
         tables: vec![table(&explained.ways)],
         facts,
         ..Section::default()
     }
+}
+
+/// Lines as sentences.
+fn sentences(advice: &str) -> String {
+    let sentence = |line: &str| {
+        let mut characters = line.trim_end_matches('.').chars();
+        let first = characters.next().into_iter().flat_map(char::to_uppercase);
+        first.chain(characters).chain(['.']).collect::<String>()
+    };
+    advice.lines().map(sentence).collect::<Vec<String>>().join(" ")
 }
 
 fn name(way: &Way) -> String {
@@ -108,5 +120,7 @@ fn table(ways: &[Way]) -> Table {
             "windows",
         ],
         rows: ways.iter().map(row).collect(),
+        strong: ways.iter().enumerate().filter(|(_, way)| way.chosen).map(|(at, _)| at).collect(),
+        ..Table::default()
     }
 }

@@ -89,7 +89,8 @@ impl Records {
         (bar, reader): (&ProgressBar, &mut Reader<'_>),
     ) -> Result<(), Failure> {
         let mut source = Source::new(source, bar);
-        let (mut command, before) = (Vec::new(), self.recordings);
+        let mut run = Run { command: Vec::new(), unix_seconds: None };
+        let before = self.recordings;
         let mut found = false;
         while let Some(first) = source.first_byte().map_err(|error| Failure::during(name, error))? {
             let line = source.line();
@@ -104,12 +105,12 @@ impl Records {
             let wrong = |reason: String| Failure::Run(format!("{name}:{line}: {reason}"));
             match item {
                 Item::Recording(mut recording) => {
-                    recording.command.clone_from(&command);
+                    recording.command.clone_from(&run.command);
+                    recording.unix_seconds = recording.unix_seconds.or(run.unix_seconds);
                     self.hand_on(*recording, reader)?;
                 }
                 Item::Other(value) if value.get("kind").and_then(Value::as_str) == Some("run") => {
-                    let run: Run = take(value, "the head of a recording").map_err(wrong)?;
-                    command = run.command;
+                    run = take(value, "the head of a recording").map_err(wrong)?;
                 }
                 Item::Other(value) => self.add_value(value, reader, &wrong)?,
             }

@@ -52,7 +52,7 @@ use sampled::{Most, Sampled};
 
 use crate::failure::Failure;
 use crate::output::write;
-use crate::sweep;
+use crate::{date, sweep};
 
 /// Calls of all files that are kept to be explained, and what a file counts besides its calls.
 const EXPLAINED_CALLS_MAX: u64 = 1 << 16;
@@ -83,8 +83,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let document = document(&records, files);
     if let Some(path) = arguments.page() {
-        let sources: Vec<String> = arguments.inputs.iter().map(|path| source(path)).collect();
-        write(&path, page::html(&arguments.title, &sources, &document).as_bytes())?;
+        let header = Header::new(&arguments.title, &arguments.inputs);
+        write(&path, page::html(&header, &document).as_bytes())?;
         sweep::say(&format!("the report is in {}; open it in a browser", path.display()));
     }
     if let Some(directory) = &arguments.svg {
@@ -119,7 +119,8 @@ fn say_pictures(names: &[String], directory: &Path) {
 /// `Run` if it is no record, or the page cannot be written.
 pub(crate) fn page(input: &Path, title: &str, output: &Path) -> Result<(), Failure> {
     let (records, files) = read(&[input.to_owned()])?;
-    let page = page::html(title, &[source(input)], &document(&records, files));
+    let header = Header::new(title, &[input.to_owned()]);
+    let page = page::html(&header, &document(&records, files));
     write(output, page.as_bytes())
 }
 
@@ -181,10 +182,44 @@ fn source(path: &Path) -> String {
     }
 }
 
+/// The names of inputs on the page: with as many directories as are needed to tell them apart.
+fn sources(inputs: &[PathBuf]) -> Vec<String> {
+    let last = |path: &Path, count: usize| -> String {
+        let parts: Vec<_> = path.iter().collect();
+        let kept: PathBuf = parts[parts.len().saturating_sub(count)..].iter().collect();
+        kept.display().to_string()
+    };
+    let name = |path: &PathBuf| {
+        let is_clear = |count: &usize| {
+            inputs.iter().all(|other| other == path || last(other, *count) != last(path, *count))
+        };
+        match (1..=path.iter().count()).find(is_clear) {
+            Some(1) => source(path),
+            Some(count) => last(path, count),
+            None => path.display().to_string(),
+        }
+    };
+    inputs.iter().map(name).collect()
+}
+
+/// What a page says before its sections.
+struct Header {
+    title: String,
+    /// The names of what was read.
+    sources: Vec<String>,
+    /// When the page is made: seconds since 1970.
+    unix_seconds: u64,
+}
+
+impl Header {
+    fn new(title: &str, inputs: &[PathBuf]) -> Header {
+        Header { title: title.to_owned(), sources: sources(inputs), unix_seconds: date::now() }
+    }
+}
+
 /// All sections, studies first: they answer questions.
 fn document(records: &Records, files: Files) -> Document {
-    let mut sections: Vec<_> = study::overview(&records.studies).into_iter().collect();
-    sections.extend(records.studies.iter().map(study::section));
+    let mut sections = study::sections(&records.studies);
     sections.extend(records.papers.iter().map(paper::section));
     sections.extend(records.explained.iter().map(explained::section));
     sections.extend(bench::sections(&records.bench));

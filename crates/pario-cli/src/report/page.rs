@@ -2,47 +2,29 @@
 
 use std::fmt::Write;
 
-use super::chart::{CHART_STYLE, Chart, LIGHT, escape};
-use super::document::{Cell, Document, Section, Table};
+use super::Header;
+use super::chart::{CHART_STYLE, Chart, DARK, LIGHT, escape};
+use super::document::{Cell, Document, Place, Section, Table, exact};
+use crate::date;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The values of the variables on a dark page.
-const DARK: [(&str, &str); 15] = [
-    ("--back", "#12161c"),
-    ("--text", "#e6eaf0"),
-    ("--soft", "#9aa7b5"),
-    ("--line", "#2b3440"),
-    ("--c0", "#4fa8e0"),
-    ("--c1", "#ee8244"),
-    ("--c2", "#35c496"),
-    ("--c3", "#d990c2"),
-    ("--c4", "#f0b93d"),
-    ("--c5", "#86c7f2"),
-    ("--c6", "#a992dd"),
-    ("--c7", "#c2a06a"),
-    ("--c8", "#8b97a5"),
-    ("--c9", "#7d9bd4"),
-    ("--card", "#1a2028"),
-];
-
-/// The page; `sources` are the names of what was read.
-pub(super) fn html(title: &str, sources: &[String], document: &Document) -> String {
-    let title = escape(title);
+/// The page.
+pub(super) fn html(header: &Header, document: &Document) -> String {
+    let title = escape(&header.title);
     let mut text = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>\n{}</style>\n\
-         </head>\n<body>\n<header>\n<h1>{title}</h1>\n<p class=\"sources\">From {}.</p>\n{}\
-         </header>\n<main>\n",
+         </head>\n<body>\n<header>\n<h1>{title}</h1>\n\
+         <p class=\"sources\">From {}. Page made {}.</p>\n{}</header>\n<main>\n",
         style(),
-        escape(&sources.join(", ")),
+        escape(&header.sources.join(", ")),
+        date::minute(header.unix_seconds),
         contents(document)
     );
-    for (index, section) in document.sections.iter().enumerate() {
-        text += &show(index, section);
-    }
+    document.sections.iter().for_each(|section| text += &show(section));
     let version = env!("CARGO_PKG_VERSION");
     text += &format!(
         "</main>\n<footer>Made by pario {version}. Point at a mark to see its values; \
@@ -63,45 +45,81 @@ fn style() -> String {
     )
 }
 
-/// Links to the sections, where there are several.
+/// Links to the sections, where there are several. A group is one link.
 fn contents(document: &Document) -> String {
-    if document.sections.len() < 2 {
-        return String::new();
+    let linked = document.sections.iter().filter(|section| section.place != Place::Member);
+    let links: Vec<String> = linked
+        .map(|section| format!("<a href=\"#{}\">{}</a>\n", section.anchor, escape(&section.link)))
+        .collect();
+    match links.len() < 2 {
+        true => String::new(),
+        false => format!("<nav>\n{}</nav>\n", links.concat()),
     }
-    let link = |(index, section): (usize, &Section)| {
-        format!("<a href=\"#s{index}\">{}</a>\n", escape(&section.title))
-    };
-    let links: String = document.sections.iter().enumerate().map(link).collect();
-    format!("<nav>\n{links}</nav>\n")
 }
 
-fn show(index: usize, section: &Section) -> String {
+/// The elements of the title of a section, and of its parts.
+fn headings(place: Place) -> (&'static str, &'static str) {
+    match place {
+        Place::Alone | Place::Head => ("h2", "h3"),
+        Place::Member => ("h3", "h4"),
+    }
+}
+
+fn show(section: &Section) -> String {
+    let (title, part) = headings(section.place);
+    let class = match section.place {
+        Place::Alone => "",
+        Place::Head => " class=\"head\"",
+        Place::Member => " class=\"member\"",
+    };
     let mut text = format!(
-        "<section id=\"s{index}\">\n<h2>{}</h2>\n<p class=\"summary\">{}</p>\n",
+        "<section id=\"{}\"{class}>\n<{title}>{}</{title}>\n<p class=\"summary\">{}</p>\n",
+        escape(&section.anchor),
         escape(&section.title),
         escape(&section.summary)
     );
     for note in &section.notes {
-        let _ = writeln!(text, "<p>{}</p>", escape(note));
+        let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(note));
     }
+    // One chart of a group has its table beside it, where there is room.
+    let is_beside = section.place == Place::Member && section.charts.len() == 1;
+    text += if is_beside { "<div class=\"beside\">\n" } else { "<div>\n" };
     if !section.charts.is_empty() {
         text += "<div class=\"charts\">\n";
         section.charts.iter().for_each(|chart| text += &figure(chart));
         text += "</div>\n";
     }
-    section.tables.iter().for_each(|one| text += &table(one));
+    text += "<div class=\"tables\">\n";
+    section.tables.iter().for_each(|one| text += &table(one, part));
+    text += "</div>\n</div>\n";
     if !section.facts.is_empty() {
-        text += "<h3>Machine and hints</h3>\n<dl>\n";
-        for (name, value) in &section.facts {
-            let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
-        }
+        let _ = writeln!(text, "<{part}>Machine and hints</{part}>\n<dl>");
+        section.facts.iter().for_each(|one| text += &fact(one));
         text += "</dl>\n";
     }
     if !section.commands.is_empty() {
-        let commands = escape(&section.commands.join("\n"));
-        let _ = writeln!(text, "<h3>To repeat it</h3>\n<pre>{commands}</pre>");
+        let commands = escape(&section.commands.join("\n")).replace("&#10;", "\n");
+        let _ = writeln!(
+            text,
+            "<div class=\"repeat\"><{part}>To repeat it</{part}>\n<pre>{commands}</pre></div>"
+        );
     }
     text + "</section>\n"
+}
+
+/// A name and its value; one of many lines is folded.
+fn fact((name, value): &(String, String)) -> String {
+    const LINES: usize = 4;
+    let shown = escape(value).replace("&#10;", "\n");
+    let shown = match value.lines().count() {
+        0 | 1 => shown,
+        few if few <= LINES => format!("<pre>{shown}</pre>"),
+        _ => {
+            let first = escape(value.lines().next().unwrap_or_default());
+            format!("<details><summary>{first}</summary><pre>{shown}</pre></details>")
+        }
+    };
+    format!("<dt>{}</dt><dd>{shown}</dd>\n", escape(name))
 }
 
 fn figure(chart: &Chart) -> String {
@@ -118,12 +136,16 @@ fn figure(chart: &Chart) -> String {
     )
 }
 
-fn table(table: &Table) -> String {
-    let mut text =
-        format!("<h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr>", escape(&table.title));
+fn table(table: &Table, heading: &str) -> String {
+    let title = escape(&table.title);
+    let (before, after) = match table.is_folded {
+        true => (format!("<details><summary>{title}</summary>\n"), "</details>\n"),
+        false => (format!("<{heading}>{title}</{heading}>\n"), ""),
+    };
+    let mut text = format!("{before}<div class=\"scroll\"><table>\n<thead><tr>");
     for (column, name) in table.columns.iter().enumerate() {
         let numbers = table.rows.iter().all(|row| match row.get(column) {
-            Some(Cell::Number(_)) => true,
+            Some(Cell::Number(_) | Cell::Bytes(_)) => true,
             Some(Cell::Text(text)) => text.is_empty(),
             _ => false,
         });
@@ -131,33 +153,46 @@ fn table(table: &Table) -> String {
         let _ = write!(text, "<th{class}>{}</th>", escape(name));
     }
     text += "</tr></thead>\n<tbody>\n";
-    for row in &table.rows {
+    for (index, row) in table.rows.iter().enumerate() {
         let cells: String = row.iter().map(cell).collect();
-        let _ = writeln!(text, "<tr>{cells}</tr>");
+        let class = if table.strong.contains(&index) { " class=\"strong\"" } else { "" };
+        let _ = writeln!(text, "<tr{class}>{cells}</tr>");
     }
-    text + "</tbody></table></div>\n"
+    text + "</tbody></table></div>\n" + after
 }
 
 fn cell(cell: &Cell) -> String {
-    // Longer texts are broken into lines.
-    const WIDE: usize = 40;
     match cell {
         Cell::Number(number) => format!("<td class=\"number\">{}</td>", escape(number)),
-        Cell::Text(text) if text.chars().count() > WIDE => {
-            format!("<td class=\"wide\">{}</td>", escape(text))
+        Cell::Bytes(bytes) => {
+            let (size, exact) = exact(*bytes);
+            format!("<td class=\"number\" title=\"{exact}\">{size}</td>")
         }
-        Cell::Text(text) => format!("<td>{}</td>", escape(text)),
-        Cell::Verdict(text) => {
-            let class = match text.trim_start_matches("the ") {
-                "same" => "same",
-                "same order" => "order",
-                text if text.starts_with("not the same") => "differs",
-                _ => "none",
-            };
-            format!(
-                "<td class=\"wide\"><span class=\"verdict {class}\">{}</span></td>",
-                escape(text)
-            )
+        Cell::Link(text, anchor) => {
+            let (width, anchor) = (width(text), escape(anchor));
+            format!("<td{width}><a href=\"#{anchor}\">{}</a></td>", escape(text))
         }
+        Cell::Text(text) => format!("<td{}>{}</td>", width(text), escape(text)),
+        Cell::Verdict(text) => verdict(text),
     }
+}
+
+/// The class of a text that may be broken into lines.
+fn width(text: &str) -> &'static str {
+    match text.chars().count() {
+        0..=18 => "",
+        19..=40 => " class=\"some\"",
+        _ => " class=\"wide\"",
+    }
+}
+
+fn verdict(text: &str) -> String {
+    let class = match text.trim_start_matches("the ") {
+        "same" => "same",
+        "same order" => "order",
+        text if text.starts_with("not the same") => "differs",
+        _ => "none",
+    };
+    let width = width(text);
+    format!("<td{width}><span class=\"verdict {class}\">{}</span></td>", escape(text))
 }

@@ -103,6 +103,7 @@ fn table(rows: &[PaperRow]) -> Table {
             "winner",
         ],
         rows: rows.iter().map(row).collect(),
+        ..Table::default()
     }
 }
 
@@ -120,5 +121,6 @@ fn tradeoffs(points: &[PaperPoint]) -> Table {
         title: "Figure 11".to_owned(),
         columns: vec!["device", "message MB", "shuffle ms", "benefit ms", "pays"],
         rows: points.iter().map(row).collect(),
+        ..Table::default()
     }
 }

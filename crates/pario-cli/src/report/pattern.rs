@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::chart::{Chart, Kind, Point};
+use super::chart::{Chart, Kind, Point, size};
 use super::records::Bench;
 use crate::bench::{Program, Workload, programs_of};
 
@@ -41,7 +41,8 @@ fn drawn(name: &str, record: &Bench, own: &dyn Workload) -> Option<Chart> {
     (count > 0).then(|| Chart {
         id: format!("{name} {} ranks pattern", record.ranks),
         title: format!("{name}: who has which part of the file"),
-        caption: format!("The first {count} runs; the longest run has {block} bytes."),
+        // A cast that rounds only beyond 2^53 bytes.
+        caption: format!("The first {count} runs; the longest has {}.", size(block as f64)),
         kind: Kind::Tiles,
         x_name: "offset".to_owned(),
         y_name: "bytes".to_owned(),

@@ -8,9 +8,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::bench::{machine, without_empty};
 use super::chart::{Chart, Kind, Point, Scale, number, size};
-use super::document::{Cell, Section, Table, shell};
+use super::document::{Cell, Section, Table, exact, shell};
 use super::records::{Call, Event, Hint, REST, Recording, Times};
 use super::sampled::Most;
+use crate::date;
 
 /// Ranks that are drawn.
 const RANKS_MAX: u32 = 64;
@@ -144,6 +145,7 @@ impl Files {
                 title: "Files".to_owned(),
                 columns: vec!["file", "opened", "calls of ranks", "moved", "ms of all ranks"],
                 rows,
+                ..Table::default()
             }],
             notes: (left_out > 0).then_some(note).into_iter().collect(),
             ..Section::default()
@@ -197,8 +199,13 @@ fn section(digest: &Digest, opens: u64) -> Section {
         1 => format!("File {}", recording.file),
         opens => format!("File {}, opening {} of {opens}", recording.file, digest.open),
     };
+    let link = match opens {
+        1 => name(recording).to_owned(),
+        opens => format!("{}, opening {} of {opens}", name(recording), digest.open),
+    };
     let mut section = Section {
         title,
+        link,
         summary: summary(digest),
         charts: charts.into_iter().flatten().collect(),
         tables: vec![calls(digest)],
@@ -207,6 +214,7 @@ fn section(digest: &Digest, opens: u64) -> Section {
         ..Section::default()
     };
     section.tables.extend(hints(recording));
+    section.tables.extend(other_hints(recording));
     if !recording.command.is_empty() {
         section.commands.push(shell(&recording.command));
     }
@@ -234,7 +242,9 @@ fn summary(digest: &Digest) -> String {
     let (ranks, nodes) = (plural(recording.ranks, "rank"), plural(recording.nodes, "node"));
     let mode = if recording.mode.is_empty() { "" } else { ", opened to " };
     let moved = size(digest.totals.bytes);
-    format!("{ranks} on {nodes}{mode}{}; {moved} moved", recording.mode)
+    let date = recording.unix_seconds.map(|time| format!("; recorded {}", date::minute(time)));
+    let date = date.unwrap_or_default();
+    format!("{ranks} on {nodes}{mode}{}; {moved} moved{date}", recording.mode)
 }
 
 fn facts(recording: &Recording) -> Vec<(String, String)> {
@@ -309,7 +319,7 @@ fn timeline(recording: &Recording) -> Option<Chart> {
         label: format!("rank {}", event.rank),
         x: Some(event.begin_seconds * 1e3),
         y: event.seconds * 1e3,
-        note: format!("{} of {} bytes at {}", event.what, event.bytes, event.offset),
+        note: format!("{} of {} at {}", event.what, exactly(event.bytes), exactly(event.offset)),
     }));
     points.sort_by_key(|point| rank_of(&point.label));
     let base = match traced {
@@ -352,7 +362,7 @@ fn spans(call: &Call, traced: bool) -> Vec<Point> {
         ("storage", storage),
         (REST, rest),
     ];
-    let note = format!("{} by {}, {} bytes", call.call, call.strategy, call.moved_bytes);
+    let note = format!("{} by {}, {}", call.call, call.strategy, exactly(call.moved_bytes));
     let mut begin = call.begin_seconds;
     let mut points = Vec::new();
     for (series, seconds) in parts.into_iter().filter(|(_, seconds)| *seconds > 0.0) {
@@ -376,7 +386,7 @@ fn accesses(recording: &Recording) -> Option<Chart> {
         x: Some(event.begin_seconds * 1e3),
         // A cast that rounds only beyond 2^53 bytes.
         y: event.offset as f64 / MEBIBYTE,
-        note: format!("{} bytes in {} ms", event.bytes, number(event.seconds * 1e3)),
+        note: format!("{} in {} ms", exactly(event.bytes), number(event.seconds * 1e3)),
     };
     let points: Vec<Point> = recording.events.iter().map(point).collect();
     let base = "Each dot is one access; what a round moves is a column of dots.";
@@ -435,8 +445,7 @@ fn calls(digest: &Digest) -> Table {
         let numbers = [
             Cell::number(line.calls),
             Cell::number(line.ranks.len()),
-            // A cast that rounds only beyond 2^53 bytes.
-            Cell::number(size(line.bytes as f64)),
+            Cell::Bytes(line.bytes),
             Cell::number(line.rounds),
             Cell::number(line.aggregators),
             Cell::number(line.accesses),
@@ -460,30 +469,70 @@ fn calls(digest: &Digest) -> Table {
             "longest ms",
         ],
         rows: digest.lines.iter().map(row).collect(),
+        ..Table::default()
     }
 }
 
-/// The hints that somebody gave; the others are counted.
+/// A size with its number of bytes, for what is shown when one points at a mark.
+fn exactly(bytes: u64) -> String {
+    match exact(bytes) {
+        (size, _) if bytes < 1024 => size,
+        (size, bytes) => format!("{size} ({bytes})"),
+    }
+}
+
+/// Whether somebody gave a hint; others have their defaults, or are what the file says of itself.
+fn is_given(hint: &Hint) -> bool {
+    !matches!(&*hint.origin, "default" | "file")
+}
+
+/// The value of a hint. Sizes are shown in the unit that people read.
+fn value_of(hint: &Hint) -> String {
+    let is_size = hint.name.ends_with("_size") || hint.name.ends_with("_bytes");
+    match hint.value.parse::<u64>() {
+        Ok(bytes) if is_size && bytes >= 1024 => exact(bytes).0,
+        _ => hint.value.clone(),
+    }
+}
+
+/// The hints that somebody gave.
 fn hints(recording: &Recording) -> Option<Table> {
-    let is_given = |hint: &&Hint| !matches!(&*hint.origin, "default" | "file");
     let row = |hint: &Hint| {
         let effect = match hint.reason.is_empty() {
             true => "in effect".to_owned(),
             false => format!("ignored: {}", hint.reason),
         };
-        let texts = [&hint.name, &hint.value, &hint.origin, &effect];
+        let value = value_of(hint);
+        let texts = [&hint.name, &value, &hint.origin, &effect];
         texts.map(|text| Cell::text(text.as_str())).into()
     };
-    let given = recording.hints.iter().filter(is_given).chain(&recording.ignored_hints);
+    let given = recording.hints.iter().filter(|hint| is_given(hint));
+    let given = given.chain(&recording.ignored_hints);
     let rows: Vec<Vec<Cell>> = given.map(row).collect();
-    let defaults = recording.hints.iter().filter(|hint| hint.origin == "default").count();
-    let title = match defaults {
-        0 => "Hints".to_owned(),
-        count => format!("Hints that were given ({count} others have their defaults)"),
-    };
     (!rows.is_empty()).then(|| Table {
-        title,
+        title: "Hints that were given".to_owned(),
         columns: vec!["hint", "value", "from", "effect"],
         rows,
+        ..Table::default()
+    })
+}
+
+/// All other hints, folded: they are many, and rarely asked for.
+fn other_hints(recording: &Recording) -> Option<Table> {
+    let row = |hint: &Hint| {
+        let value = value_of(hint);
+        [&hint.name, &value, &hint.origin].map(|text| Cell::text(text.as_str())).into()
+    };
+    let others = recording.hints.iter().filter(|hint| !is_given(hint));
+    let rows: Vec<Vec<Cell>> = others.map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: match rows.len() {
+            1 => "1 hint that nobody gave".to_owned(),
+            count => format!("{count} hints that nobody gave"),
+        },
+        columns: vec!["hint", "value", "from"],
+        rows,
+        is_folded: true,
+        ..Table::default()
     })
 }

@@ -56,6 +56,8 @@ pub(super) struct Bench {
     pub(super) shared_bytes: Option<u64>,
     #[serde(alias = "predicted_seconds")]
     pub(super) predicted: Option<Predicted>,
+    /// When the run began: seconds since 1970.
+    pub(super) unix_seconds: Option<u64>,
     /// The version of pario.
     pub(super) pario: Option<String>,
     #[serde(default)]
@@ -189,6 +191,8 @@ pub(super) struct Study {
     #[serde(default)]
     pub(super) command: Value,
     pub(super) machine: Option<Machine>,
+    /// When it was measured: seconds since 1970.
+    pub(super) unix_seconds: Option<u64>,
 }
 
 /// The outcome of `pario explain` for one call: every way to serve it.
@@ -295,6 +299,8 @@ pub(crate) struct Recording {
     pub(crate) of_all_ranks: bool,
     pub(crate) pario: Option<String>,
     pub(crate) machine: Option<Machine>,
+    /// When the run began: seconds since 1970.
+    pub(crate) unix_seconds: Option<u64>,
     #[serde(default)]
     pub(crate) command: Vec<String>,
     #[serde(default)]
@@ -338,6 +344,8 @@ pub(crate) struct Storage {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Run {
     pub(super) command: Vec<String>,
+    /// When it began: seconds since 1970.
+    pub(super) unix_seconds: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -1,13 +1,152 @@
-//! A section for each study: the paper's relations beside ours, and what was measured.
+//! A section for each study: the paper's relations beside ours, and what was measured. Several are
+//! grouped by their papers.
 
 use serde_json::Value;
 
 use super::bench::machine;
-use super::chart::{Chart, Kind, Point, Scale, number};
-use super::document::{Cell, Section, Table, shell};
+use super::chart::{Chart, Kind, Point, Scale, number, size};
+use super::document::{Cell, Place, Section, Table, shell, slug};
 use super::records::{Study, StudyRow};
+use crate::date;
+use crate::study::title_of;
 
-pub(super) fn section(study: &Study) -> Section {
+/// The kinds of verdicts, in the order of tables.
+const KINDS: [&str; 4] = ["same", "same order", "not the same", "cannot run here"];
+
+/// How many relations have each kind of verdict.
+#[derive(Clone, Copy, Default)]
+struct Verdicts([usize; KINDS.len()]);
+
+impl Verdicts {
+    fn of<'a>(studies: impl Iterator<Item = &'a Study>) -> Verdicts {
+        let mut verdicts = Verdicts::default();
+        for row in studies.flat_map(|study| &study.rows) {
+            let verdict = row.verdict.trim_start_matches("the ");
+            let is_kind = |kind: &str| match kind.starts_with("same") {
+                true => verdict == kind,
+                false => verdict.starts_with(kind),
+            };
+            let place = KINDS.iter().position(|kind| is_kind(kind));
+            place.into_iter().for_each(|place| verdicts.0[place] += 1);
+        }
+        verdicts
+    }
+
+    fn cells(self) -> [Cell; KINDS.len()] {
+        self.0.map(Cell::number)
+    }
+
+    /// In words: those that there are.
+    fn words(self) -> String {
+        let all: usize = self.0.iter().sum();
+        let counts = self.0.iter().zip(KINDS).filter(|(count, _)| **count > 0);
+        let counts = counts.map(|(count, kind)| match kind.starts_with("same") {
+            true => format!("{count} the {kind}"),
+            false => format!("{count} {kind}"),
+        });
+        format!("{}: {}", counted(all, "relation"), counts.collect::<Vec<String>>().join(", "))
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// All studies: several are grouped by their papers, with totals before them.
+pub(super) fn sections(studies: &[Study]) -> Vec<Section> {
+    if let [study] = studies {
+        return vec![section(study)];
+    }
+    let mut papers: Vec<(String, Vec<(usize, &Study)>)> = Vec::new();
+    for (index, study) in studies.iter().enumerate() {
+        let paper = shown(&study.paper);
+        match papers.iter_mut().find(|(name, _)| *name == paper) {
+            Some((_, own)) => own.push((index, study)),
+            None => papers.push((paper, vec![(index, study)])),
+        }
+    }
+    let mut sections: Vec<Section> = overview(studies, &papers).into_iter().collect();
+    for (paper, own) in &papers {
+        sections.push(head(paper, own));
+        sections.extend(own.iter().map(|(index, study)| Section {
+            anchor: anchor(*index),
+            place: Place::Member,
+            ..section(study)
+        }));
+    }
+    sections
+}
+
+/// The name of a study in links.
+fn anchor(index: usize) -> String {
+    format!("study-{index}")
+}
+
+/// The name of a paper, and its title if it is known.
+fn title(paper: &str) -> String {
+    match (paper, title_of(paper)) {
+        ("", _) => "Studies without a paper".to_owned(),
+        (paper, None) => format!("Paper {paper}"),
+        (paper, Some(title)) => format!("Paper {paper}: {title}"),
+    }
+}
+
+/// Verdicts of all papers side by side.
+fn overview(studies: &[Study], papers: &[(String, Vec<(usize, &Study)>)]) -> Option<Section> {
+    let row = |name: Cell, (studies, verdicts): (usize, Verdicts)| {
+        [name, Cell::number(studies)].into_iter().chain(verdicts.cells()).collect::<Vec<Cell>>()
+    };
+    let of_paper = |(paper, own): &(String, Vec<(usize, &Study)>)| {
+        let verdicts = Verdicts::of(own.iter().map(|(_, study)| *study));
+        row(Cell::Link(title(paper), head_anchor(paper)), (own.len(), verdicts))
+    };
+    let all = Verdicts::of(studies.iter());
+    let mut rows: Vec<Vec<Cell>> = papers.iter().map(of_paper).collect();
+    rows.push(row(Cell::text("all"), (studies.len(), all)));
+    let table = Table {
+        title: "Verdicts".to_owned(),
+        columns: ["paper", "studies"].into_iter().chain(KINDS).collect(),
+        strong: vec![rows.len() - 1],
+        rows,
+        ..Table::default()
+    };
+    let runs = counted(studies.len(), "study").replace("studys", "studies");
+    (!studies.is_empty()).then(|| Section {
+        title: "Verdicts of all studies".to_owned(),
+        link: "Verdicts".to_owned(),
+        summary: format!("{runs} of {}. {}.", counted(papers.len(), "paper"), all.words()),
+        tables: vec![table],
+        ..Section::default()
+    })
+}
+
+fn head_anchor(paper: &str) -> String {
+    slug(&format!("paper {paper}"))
+}
+
+/// What begins the studies of a paper: its title, and their verdicts.
+fn head(paper: &str, own: &[(usize, &Study)]) -> Section {
+    let row = |(index, study): &(usize, &Study)| {
+        let name = Cell::Link(study.id.clone(), anchor(*index));
+        let texts = [&study.mode, &study.question].map(|text| Cell::text(text.as_str()));
+        let verdicts = Verdicts::of(std::iter::once(*study)).cells();
+        std::iter::once(name).chain(texts).chain(verdicts).collect()
+    };
+    let columns = ["study", "mode", "question"].into_iter().chain(KINDS).collect();
+    let rows = own.iter().map(row).collect();
+    Section {
+        title: title(paper),
+        link: if paper.is_empty() { "Others".to_owned() } else { format!("Paper {paper}") },
+        anchor: head_anchor(paper),
+        place: Place::Head,
+        summary: format!("{}.", Verdicts::of(own.iter().map(|(_, study)| *study)).words()),
+        tables: vec![Table { title: "Studies".to_owned(), columns, rows, ..Table::default() }],
+        ..Section::default()
+    }
+}
+
+fn section(study: &Study) -> Section {
     let mode: Vec<&str> = [&study.mode, &study.size]
         .into_iter()
         .map(String::as_str)
@@ -24,38 +163,31 @@ pub(super) fn section(study: &Study) -> Section {
         Value::Array(words) => vec![shell(&words.iter().map(shown).collect::<Vec<_>>())],
         _ => vec![format!("pario study {} --mode {}", study.id, study.mode)],
     };
+    let (own_commands, notes): (Vec<String>, Vec<String>) =
+        study.notes.iter().cloned().partition(|note| note.starts_with("pario bench "));
+    let date = study.unix_seconds.map(|time| format!(" Measured {}.", date::minute(time)));
     Section {
         title: format!("Study {}{mode}", study.id),
-        summary: format!("{of_paper}{}", study.question),
+        summary: format!("{of_paper}{}{}", study.question, date.unwrap_or_default()),
         charts: charts(study),
-        tables: vec![table(&study.rows)],
+        tables: std::iter::once(table(&study.rows)).chain(runs(&own_commands)).collect(),
         facts: machine(study.machine.as_ref()),
         commands,
-        notes: study.notes.clone(),
+        notes,
+        ..Section::default()
     }
 }
 
-/// Verdicts of all studies side by side, where there are several.
-pub(super) fn overview(studies: &[Study]) -> Option<Section> {
-    const KINDS: [&str; 4] = ["same", "same order", "not the same", "cannot run here"];
-    let row = |study: &Study| {
-        let count = |kind: &str| {
-            let of_kind = |row: &&StudyRow| match row.verdict.trim_start_matches("the ") {
-                verdict if kind.starts_with("same") => verdict == kind,
-                verdict => verdict.starts_with(kind),
-            };
-            study.rows.iter().filter(of_kind).count()
-        };
-        let texts = [&study.id, &study.mode, &study.question].map(|text| Cell::text(text.as_str()));
-        let counts = KINDS.map(|kind| Cell::number(count(kind)));
-        texts.into_iter().chain(counts).collect()
-    };
-    let columns = ["study", "mode", "question"].into_iter().chain(KINDS).collect();
-    let rows = studies.iter().map(row).collect();
-    let tables = vec![Table { title: "Verdicts".to_owned(), columns, rows }];
-    let summary = "How many relations of the papers hold here.".to_owned();
-    let title = "Studies".to_owned();
-    (studies.len() > 1).then(|| Section { title, summary, tables, ..Section::default() })
+/// The runs that were measured, folded: the command of the study repeats all of them.
+fn runs(commands: &[String]) -> Option<Table> {
+    let row = |command: &String| vec![Cell::text(command.as_str())];
+    (!commands.is_empty()).then(|| Table {
+        title: format!("{} of pario bench", counted(commands.len(), "run")),
+        columns: vec!["command"],
+        rows: commands.iter().map(row).collect(),
+        is_folded: true,
+        ..Table::default()
+    })
 }
 
 /// A chart for all series with the same axes.
@@ -137,9 +269,12 @@ fn table(rows: &[StudyRow]) -> Table {
     // A column with words among its numbers is read from the left.
     let cell = |own: fn(&StudyRow) -> &Value, row: &StudyRow| {
         let plain = |row: &StudyRow| own(row).is_number() || own(row).is_null();
-        match rows.iter().all(plain) {
-            true => Cell::Number(shown(own(row))),
-            false => Cell::Text(shown(own(row))),
+        match (rows.iter().all(plain), own(row).as_f64().filter(|_| is_size(row))) {
+            // A cast that rounds to whole bytes.
+            (true, Some(bytes)) => Cell::Bytes(bytes.round() as u64),
+            (false, Some(bytes)) => Cell::Text(size(bytes)),
+            (true, None) => Cell::Number(shown(own(row))),
+            (false, None) => Cell::Text(shown(own(row))),
         }
     };
     let row = |row: &StudyRow| {
@@ -147,7 +282,7 @@ fn table(rows: &[StudyRow]) -> Table {
             Cell::text(&row.name),
             cell(|row| &row.paper, row),
             cell(|row| &row.ours, row),
-            Cell::text(shown(&row.unit)),
+            Cell::text(if is_size(row) { String::new() } else { shown(&row.unit) }),
             Cell::text(shown(&row.tolerance)),
             Cell::Verdict(row.verdict.clone()),
         ]
@@ -156,7 +291,14 @@ fn table(rows: &[StudyRow]) -> Table {
         title: "Relations".to_owned(),
         columns: vec!["relation", "paper", "ours", "unit", "tolerance", "verdict"],
         rows: rows.iter().map(row).collect(),
+        ..Table::default()
     }
+}
+
+/// Whether both values are numbers of bytes, which are shown with a unit of their own.
+fn is_size(row: &StudyRow) -> bool {
+    let is_number = |value: &Value| value.is_number() || value.is_null();
+    row.unit == "bytes" && is_number(&row.paper) && is_number(&row.ours)
 }
 
 /// A value as people read it.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::document::Place;
 use super::input::Records;
 use super::*;
 
@@ -64,6 +65,12 @@ fn read_text(text: &str) -> (Records, Files) {
     let bar = indicatif::ProgressBar::hidden();
     records.add("x", text.as_bytes(), (&bar, &mut reader)).unwrap();
     (records, files)
+}
+
+/// What a page says before its sections, at a fixed time.
+fn header(title: &str) -> Header {
+    let sources = vec!["x".to_owned()];
+    Header { title: title.to_owned(), sources, unix_seconds: 1_000_000_000 }
 }
 
 fn document_of(text: &str) -> Document {
@@ -136,7 +143,7 @@ fn fields(line: &str) -> Vec<String> {
 #[test]
 fn every_value_of_the_csv_is_drawn_once_and_nothing_else_is() {
     let document = document_of(&all());
-    let page = page::html("t", &["x".to_owned()], &document);
+    let page = page::html(&header("t"), &document);
     let key = |chart: &str, mark: &HashMap<String, String>| {
         ["data-series", "data-label", "data-x", "data-y"]
             .iter()
@@ -163,7 +170,7 @@ fn every_value_of_the_csv_is_drawn_once_and_nothing_else_is() {
 /// A value that is twice as large is drawn twice as long.
 #[test]
 fn bars_and_spans_are_as_long_as_their_values() {
-    let page = page::html("t", &[], &document_of(&all()));
+    let page = page::html(&header("t"), &document_of(&all()));
     let number =
         |mark: &HashMap<String, String>, name: &str| -> f64 { mark[name].parse().unwrap() };
     let mut scales: HashMap<String, Vec<f64>> = HashMap::new();
@@ -252,7 +259,7 @@ fn a_recording_of_any_length_is_a_page_of_bounded_length() {
         .iter()
         .map(|cell| match cell {
             document::Cell::Number(text) | document::Cell::Text(text) => text.as_str(),
-            document::Cell::Verdict(_) => panic!("a verdict"),
+            _ => panic!("another cell"),
         })
         .collect();
     assert_eq!(texts[..3], ["all", "400", "160000"]);
@@ -275,7 +282,7 @@ fn results_of_one_name_have_a_bar_each() {
 
 #[test]
 fn a_page_needs_nothing_else_and_says_all() {
-    let page = page::html("A <title>", &["x".to_owned()], &document_of(&all()));
+    let page = page::html(&header("A <title>"), &document_of(&all()));
     for outside in ["<script", "url(", "@import", "src=", "stylesheet"] {
         assert!(!page.contains(outside), "{outside}");
     }
@@ -301,20 +308,173 @@ fn a_page_needs_nothing_else_and_says_all() {
     }
 }
 
+/// The texts of the cells of a row.
+fn texts(row: &[document::Cell]) -> Vec<String> {
+    let text = |cell: &document::Cell| match cell {
+        document::Cell::Text(text)
+        | document::Cell::Number(text)
+        | document::Cell::Verdict(text)
+        | document::Cell::Link(text, _) => text.clone(),
+        document::Cell::Bytes(bytes) => document::exact(*bytes).0,
+    };
+    row.iter().map(text).collect()
+}
+
+/// A page of studies had neither totals nor titles, and a pill for each study.
 #[test]
-fn verdicts_of_several_studies_are_counted() {
-    let (records, _) = read_text(&format!("{STUDY}\n{STUDY}"));
-    let overview = study::overview(&records.studies).unwrap();
-    let cells = &overview.tables[0].rows[1];
-    let counts: Vec<&str> = cells
-        .iter()
-        .filter_map(|cell| match cell {
-            document::Cell::Number(count) => Some(count.as_str()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(counts, ["1", "0", "1", "0"]);
-    assert!(study::overview(&records.studies[..1]).is_none());
+fn studies_are_grouped_by_paper_with_titles_and_totals() {
+    let other = STUDY.replace("000-fig4", "003-level1").replace(r#""000""#, r#""003""#);
+    let document = document_of(&format!("{STUDY}\n{other}\n{STUDY}"));
+    let places: Vec<Place> = document.sections.iter().map(|section| section.place).collect();
+    let (alone, head, member) = (Place::Alone, Place::Head, Place::Member);
+    assert_eq!(places, [alone, head, member, member, head, member]);
+    let overview = &document.sections[0];
+    let rows: Vec<Vec<String>> = overview.tables[0].rows.iter().map(|row| texts(row)).collect();
+    assert!(rows[0][0].contains("Multiple-Phase Collective I/O Technique"), "{rows:?}");
+    assert_eq!(rows[0][1..], ["2", "2", "0", "2", "0"]);
+    assert!(rows[1][0].contains("Optimizing Noncontiguous Accesses in MPI-IO"), "{rows:?}");
+    assert_eq!(rows[2], ["all", "3", "3", "0", "3", "0"]);
+    assert!(overview.summary.contains("6 relations: 3 the same, 3 not the same"));
+    let page = page::html(&header("t"), &document);
+    let nav = page.split("<nav>").nth(1).unwrap().split("</nav>").next().unwrap();
+    assert_eq!(nav.matches("<a ").count(), 3, "{nav}");
+    for link in page.split("href=\"#").skip(1) {
+        let anchor = link.split('"').next().unwrap();
+        assert_eq!(page.matches(&format!("id=\"{anchor}\"")).count(), 1, "{anchor}");
+    }
+    assert_eq!(document_of(STUDY).sections.len(), 1, "one study needs no overview");
+}
+
+/// Nobody could say when a page was made, or what it shows was measured.
+#[test]
+fn a_page_has_its_date_and_those_of_the_runs() {
+    let bench = result("auto", 4, 0.25).replace(r#""ranks":4"#, r#""ranks":4,"unix_seconds":0"#);
+    let run = RECORDING.replacen(r#""kind":"run""#, r#""kind":"run","unix_seconds":86400"#, 1);
+    let study = STUDY.replacen(r#""paper":"000""#, r#""paper":"000","unix_seconds":172800"#, 1);
+    let page = page::html(&header("t"), &document_of(&format!("{study}\n{bench}\n{run}")));
+    for text in [
+        "Page made 2001-09-09 01:46 UTC",
+        "measured 1970-01-01 00:00 UTC",
+        "recorded 1970-01-02 00:00 UTC",
+        "Measured 1970-01-03 00:00 UTC",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+/// Cells had `10485760`; now they have `10 MiB`, and the number behind it.
+#[test]
+fn bytes_are_shown_with_a_unit_and_exactly_behind_it() {
+    let large = |text: String| {
+        text.replace(
+            "\"rounds\":1,",
+            "\"rounds\":1,\"shared_bytes\":10485760,\"sent_bytes\":123456789,",
+        )
+    };
+    let hint = r#"{"name":"cb_buffer_size","value":"16777216","origin":"program"}"#;
+    let run =
+        RECORDING.replacen(r#"{"name":"cb_nodes""#, &format!(r#"{hint},{{"name":"cb_nodes""#), 1);
+    let run = run.replacen(r#""moved_bytes":100"#, r#""moved_bytes":33554432"#, 1);
+    let study = STUDY.replace(
+        r#""paper":0.5,"ours":0.5,"unit":"""#,
+        r#""paper":163840,"ours":167936,"unit":"bytes""#,
+    );
+    let study = study.replace(r#"{"name":"n","#, r#"{"name":"n","paper":1,"ours":1,"#);
+    let text = format!("{}{run}\n{study}", large(result("auto", 65536, 0.25)));
+    let page = page::html(&header("t"), &document_of(&text));
+    for expected in [
+        "title=\"10\u{a0}485\u{a0}760 bytes\">10\u{a0}MiB<",
+        "title=\"65\u{a0}536 bytes\">64\u{a0}KiB<",
+        ">117.7\u{a0}MiB<",
+        ">16\u{a0}MiB<",
+        ">32\u{a0}MiB<",
+        ">160\u{a0}KiB<",
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    for bare in [">10485760<", ">65536<", ">123456789<", ">16777216<", ">33554432<", ">163840<"] {
+        assert!(!page.contains(bare), "{bare}");
+    }
+}
+
+/// Two runs of one workload, and two files of one name, had the same pill.
+#[test]
+fn links_and_sources_can_be_told_apart() {
+    let hinted = result("auto", 4, 0.25).replace("\"cb_nodes\":\"2\"", "\"cb_nodes\":\"4\"");
+    let run = RECORDING.split_once('\n').unwrap().1;
+    let files = ["a/x.dat", "b/x.dat"].map(|name| run.replacen(r#"out, \"1\".dat"#, name, 1));
+    let text = [result("auto", 4, 0.5), hinted, files[0].clone(), files[1].clone()].join("\n");
+    let document = document_of(&format!("{text}\n{EXPLAINED}\n{EXPLAINED}"));
+    let mut links: Vec<&str> = document.sections.iter().map(|one| one.link.as_str()).collect();
+    assert!(links.contains(&"block-cyclic, 4 ranks (cb_nodes=4)"), "{links:?}");
+    assert!(links.contains(&"File a/x.dat") && links.contains(&"File b/x.dat"), "{links:?}");
+    let count = links.len();
+    links.sort_unstable();
+    links.dedup();
+    assert_eq!(links.len(), count, "{links:?}");
+    let names = |paths: &[&str]| sources(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+    assert_eq!(names(&["/r/a/run.jsonl", "/r/b/run.jsonl"]), ["a/run.jsonl", "b/run.jsonl"]);
+    assert_eq!(names(&["/r/a/run.jsonl", "-"]), ["run.jsonl", "standard input"]);
+}
+
+/// A file has about 18 hints that nobody gave.
+#[test]
+fn hints_that_nobody_gave_are_folded() {
+    let default = r#"{"name":"romio_ds_read","value":"automatic","origin":"default"},"#;
+    let text = RECORDING.replacen(r#""hints":["#, &format!(r#""hints":[{default}"#), 1);
+    let page = page::html(&header("t"), &document_of(&text));
+    let (before, folded) = page.split_once("<details>").unwrap();
+    assert!(before.contains("<td>cb_nodes</td>") && !before.contains("romio_ds_read"));
+    let folded = folded.split("</details>").next().unwrap();
+    assert!(folded.contains("1 hint that nobody gave") && folded.contains("romio_ds_read"));
+}
+
+/// Results in any order have one order in the legends, the bars and the table; `auto` stands out.
+#[test]
+fn legends_bars_and_tables_have_one_order_and_auto_is_strong() {
+    let mut text = String::new();
+    for (block, strategies) in
+        [(4, ["auto", "sieve"]), (64, ["list", "auto"]), (256, ["block", "auto"])]
+    {
+        // Results of one run have one command.
+        let last = format!("\"{block}\"]");
+        let one = |strategy: &&str| result(strategy, block, 0.01).replace(&last, "\"4\"]");
+        strategies.iter().for_each(|strategy| text += &one(strategy));
+    }
+    let document = document_of(&text);
+    let lines = document.charts().find(|chart| chart.id.contains("bandwidth")).unwrap();
+    assert_eq!(lines.series(), ["Block I/O", "list", "sieve", "auto"]);
+    let table = document.sections.iter().find_map(|section| section.tables.first()).unwrap();
+    let names: Vec<String> = table.rows.iter().map(|row| texts(row)[1].clone()).collect();
+    let expected = ["sieve", "auto", "list", "auto", "Block I/O", "auto"];
+    assert!(names.iter().zip(expected).all(|(name, own)| name.starts_with(own)), "{names:?}");
+    assert_eq!(table.strong, [1, 3, 5]);
+    let svg = lines.svg();
+    assert!(svg.contains("class=\"strong\"") && svg.contains("stroke-width:3.6"), "{svg}");
+}
+
+/// Texts of charts ended beyond their border.
+#[test]
+fn no_text_of_a_chart_is_cut_off() {
+    let way = r#"{"strategy":"inspector-executor of the paper","chosen":true,"predicted_ms":5}"#;
+    let ways = EXPLAINED.replacen(r#""ways":["#, &format!(r#""ways":[{way},"#), 1);
+    let wide = result("auto", 65536, 0.1).replace("4096", "104857600");
+    let document = document_of(&format!("{}\n{ways}\n{wide}", all()));
+    for chart in document.charts() {
+        for element in chart.svg().split("<text ").skip(1) {
+            let (tag, text) = element.split_once('>').unwrap();
+            let (tag, text) = (attributes(tag), text.split('<').next().unwrap());
+            let Some(x) = tag.get("x").and_then(|x| x.parse::<f64>().ok()) else { continue };
+            let width = text.replace("&#39;", "'").chars().count() as f64
+                * if tag["class"] == "strong" { 7.5 } else { 6.6 };
+            let start = match tag["text-anchor"].as_str() {
+                "middle" => x - width / 2.0,
+                "end" => x - width,
+                _ => x,
+            };
+            assert!(start >= -0.5 && start + width <= 600.5, "{}: {text} at {start}", chart.id);
+        }
+    }
 }
 
 /// Block b of a vector belongs to rank b mod P.

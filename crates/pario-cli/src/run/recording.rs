@@ -10,13 +10,15 @@ use pario::{Statistics, own_file};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output;
+use crate::{date, output};
 
 /// The first line.
 #[derive(Serialize)]
 struct Head {
     kind: &'static str,
     pario: &'static str,
+    /// When the run began: seconds since 1970.
+    unix_seconds: u64,
     command: Vec<String>,
 }
 
@@ -42,7 +44,8 @@ pub(super) fn begin(mut stats: Statistics) -> Result<String, Failure> {
 fn head() -> Result<String, Failure> {
     let own = std::env::args_os().skip(1).map(|word| word.display().to_string());
     let command: Vec<String> = std::iter::once("pario".to_owned()).chain(own).collect();
-    let head = Head { kind: "run", pario: env!("CARGO_PKG_VERSION"), command };
+    let (pario, unix_seconds) = (env!("CARGO_PKG_VERSION"), date::now());
+    let head = Head { kind: "run", pario, unix_seconds, command };
     let text = serde_json::to_string(&head);
     text.map(|text| text + "\n").map_err(|error| Failure::during("--stats", error))
 }

@@ -35,6 +35,7 @@ mod report;
 mod stage;
 
 pub(crate) use arguments::Arguments;
+pub(crate) use list::title_of;
 
 use std::path::PathBuf;
 

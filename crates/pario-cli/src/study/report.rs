@@ -21,7 +21,7 @@ use super::list::{EXPERIMENTS, Experiment};
 use super::outcome::{Findings, Row, Series, Verdict};
 use crate::failure::Failure;
 use crate::output::{self, Lines};
-use crate::{report, sweep};
+use crate::{date, report, sweep};
 
 /// A result as programs get it.
 #[derive(Serialize)]
@@ -39,6 +39,9 @@ struct Record<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     notes: &'a [String],
     command: String,
+    /// When it was measured: seconds since 1970. What is computed is the same at any time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unix_seconds: Option<u64>,
 }
 
 /// Where results are.
@@ -192,6 +195,7 @@ fn record(experiment: &Experiment, run: &Run, findings: &Findings) -> Result<Str
         series: &findings.series,
         notes: &findings.notes,
         command: command(experiment, run),
+        unix_seconds: (run.mode == Mode::Here).then(date::now),
     };
     let line = serde_json::to_string(&record);
     line.map(|line| line + "\n").map_err(|error| Failure::during("printing results", error))

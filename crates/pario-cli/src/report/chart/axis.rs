@@ -60,6 +60,25 @@ impl Axis {
         }
     }
 
+    /// Powers of two, or multiples of one: sizes that people know.
+    pub(super) fn ticks_of_bytes(&self, count: u32) -> Vec<f64> {
+        let above = |least: f64| least.max(1.0).log2().ceil().exp2();
+        match self.scale {
+            Scale::Linear => {
+                let step = above((self.high - self.low) / f64::from(count.max(1)));
+                let ticks = (0..=2 * count).map(|index| f64::from(index) * step);
+                ticks.filter(|tick| (self.low..=self.high).contains(tick)).collect()
+            }
+            Scale::Log => {
+                let powers = (self.high / self.low).log2();
+                let stride = (powers / f64::from(count.max(1))).ceil().max(1.0);
+                let first = above(self.low);
+                let ticks = (0..=count).map(|index| first * (f64::from(index) * stride).exp2());
+                ticks.take_while(|tick| *tick <= self.high).collect()
+            }
+        }
+    }
+
     fn linear_ticks(&self, count: u32) -> Vec<f64> {
         let step = round_step((self.high - self.low) / f64::from(count.max(1)));
         let first = (self.low / step).ceil();

@@ -1,11 +1,17 @@
-//! Elements of SVG, colours, and the frame of a chart that stands alone.
+//! Elements of SVG, and the frame of a chart that stands alone.
 
 use std::fmt::Write;
+
+use super::palette::{LIGHT, Look, is_strong};
 
 /// Width of every chart; a page scales it.
 pub(super) const WIDTH: f64 = 600.0;
 /// Width of a character of a label, about.
 const CHARACTER: f64 = 6.7;
+/// How much wider a character of a strong text is.
+const STRONG: f64 = 1.15;
+/// Side of the square beside a name in a legend.
+const BOX: f64 = 12.0;
 /// Height of a line of text.
 pub(super) const LINE: f64 = 18.0;
 
@@ -15,114 +21,11 @@ pub(crate) const CHART_STYLE: &str = "\
 font-family:'DejaVu Sans','Segoe UI',Roboto,Arial,sans-serif}
 .chart text.tick{fill:var(--soft)}
 .chart text.name{fill:var(--soft)}
+.chart text.strong{font-weight:700}
 .chart .grid{stroke:var(--line);stroke-width:1}
 .chart .frame{stroke:var(--soft);stroke-width:1;fill:none}
 .chart .ground{fill:var(--line);stroke:none}
 ";
-
-/// The values of the variables on white.
-pub(crate) const LIGHT: [(&str, &str); 15] = [
-    ("--back", "#ffffff"),
-    ("--text", "#1b2430"),
-    ("--soft", "#5a6675"),
-    ("--line", "#e2e6ea"),
-    ("--c0", "#0072b2"),
-    ("--c1", "#d55e00"),
-    ("--c2", "#009e73"),
-    ("--c3", "#b0649a"),
-    ("--c4", "#e69f00"),
-    ("--c5", "#4aa3df"),
-    ("--c6", "#6a51a3"),
-    ("--c7", "#8a6d3b"),
-    ("--c8", "#7b8794"),
-    ("--c9", "#2f4b7c"),
-    ("--card", "#ffffff"),
-];
-
-/// How many colours of series there are.
-const COLORS: usize = 10;
-
-/// Parts of bars that have the same colour in every chart.
-const KNOWN: [(&str, &str); 8] = [
-    ("planning", "var(--c0)"),
-    ("synchronisation", "var(--c1)"),
-    ("phases", "var(--c2)"),
-    ("shuffle", "var(--c3)"),
-    ("storage", "var(--c4)"),
-    // What is left of a time.
-    ("rest", GREY),
-    ("bandwidth", "var(--c0)"),
-    // What others are compared with.
-    ("reference", GREY),
-];
-
-const GREY: &str = "var(--c8)";
-
-/// Techniques that have the same colour in every chart with lines.
-const TECHNIQUES: [(&str, &str); 12] = [
-    ("Block I/O", GREY),
-    ("auto", "var(--c0)"),
-    ("two-phase", "var(--c1)"),
-    ("two-phase of pario", "var(--c1)"),
-    ("list", "var(--c2)"),
-    ("inspector-executor", "var(--c3)"),
-    ("romio-like", "var(--c4)"),
-    ("multi-phase", "var(--c5)"),
-    ("sieve", "var(--c6)"),
-    ("direct", "var(--c7)"),
-    ("posix", "var(--c7)"),
-    ("gather", "var(--c9)"),
-];
-
-/// The colours of lines or of dots. Grey is that of the reference alone; what has no colour of its
-/// own gets the first that is free.
-pub(super) fn line_colors(series: &[&str]) -> Vec<String> {
-    let known = |series: &str| TECHNIQUES.iter().find(|(name, _)| *name == series);
-    let mut used: Vec<String> =
-        series.iter().filter_map(|one| Some(known(one)?.1.to_owned())).collect();
-    let mut color = |series: &&str| {
-        if let Some((_, color)) = known(series) {
-            return (*color).to_owned();
-        }
-        let is_free = |color: &String| !used.contains(color);
-        let color = (0..9).map(numbered).find(is_free);
-        let color = color.unwrap_or_else(|| numbered(u32::try_from(used.len()).unwrap_or(0)));
-        used.push(color.clone());
-        color
-    };
-    series.iter().map(&mut color).collect()
-}
-
-/// The colour of a part of bars.
-pub(super) fn color(series: &str, index: u32) -> String {
-    let known = KNOWN.iter().find(|(name, _)| *name == series);
-    known.map_or_else(|| numbered(index), |(_, color)| (*color).to_owned())
-}
-
-fn numbered(index: u32) -> String {
-    // The grey of the reference is nobody else's.
-    const ORDER: [usize; COLORS - 1] = [0, 1, 2, 3, 4, 5, 6, 7, 9];
-    format!("var(--c{})", ORDER[usize::try_from(index).unwrap_or(0) % ORDER.len()])
-}
-
-/// The colour of a rank: neighbours differ, also of many.
-pub(super) fn rank_color(rank: u32) -> String {
-    // Steps of the golden angle meet no hue twice.
-    let hue = (f64::from(rank) * 137.508 + 204.0) % 360.0;
-    let lightness = [0.48, 0.62, 0.38][usize::try_from(rank / 12 % 3).unwrap_or(0)];
-    let channel = |shift: f64| {
-        let place = (shift + hue / 30.0) % 12.0;
-        let amount = 0.62 * f64::min(lightness, 1.0 - lightness);
-        let value = lightness - amount * (place - 3.0).min(9.0 - place).clamp(-1.0, 1.0);
-        format!("{:02x}", byte(value))
-    };
-    format!("#{}{}{}", channel(0.0), channel(8.0), channel(4.0))
-}
-
-/// A share of 255; the cast saturates, and the value is between 0 and 1.
-fn byte(share: f64) -> u8 {
-    (share.clamp(0.0, 1.0) * 255.0).round() as u8
-}
 
 /// Text that is safe in HTML and SVG, in attributes as well.
 pub(crate) fn escape(text: &str) -> String {
@@ -151,6 +54,17 @@ pub(super) enum Anchor {
     End,
 }
 
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stroke {
+    Plain,
+    Strong,
+    Dashed,
+}
+
+/// Draws what stands before the name of a series: its place, and which series it is.
+type Draw<'a> = &'a dyn Fn(&mut Canvas, (f64, f64), usize);
+
 /// A picture that grows.
 pub(super) struct Canvas {
     body: String,
@@ -162,7 +76,7 @@ impl Canvas {
         Canvas { body: String::new(), height: 0.0 }
     }
 
-    /// Adds text; `class` is `tick`, `name` or nothing.
+    /// Adds text; `class` is `tick`, `name`, `strong` or nothing.
     pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
@@ -174,6 +88,13 @@ impl Canvas {
             "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">\
              {text}</text>"
         ));
+    }
+
+    /// Adds the text of a tick below an axis; at the borders it is moved until it is whole.
+    pub(super) fn tick_across(&mut self, (x, y): (f64, f64), text: &str) {
+        let half = text_width(text) / 2.0;
+        let x = x.min(WIDTH - half).max(half);
+        self.text((x, y), Anchor::Middle, "tick", text);
     }
 
     /// Adds text that is read from below.
@@ -210,33 +131,59 @@ impl Canvas {
     }
 
     /// A line through places.
-    pub(super) fn path(&mut self, places: &[(f64, f64)], color: &str, dashed: bool) {
+    pub(super) fn path(&mut self, places: &[(f64, f64)], color: &str, stroke: Stroke) {
         let mut points = String::new();
         for (x, y) in places {
             let _ = write!(points, "{x:.1},{y:.1} ");
         }
-        let dash = if dashed { ";stroke-dasharray:5 4" } else { "" };
+        let (width, dash) = match stroke {
+            Stroke::Plain => ("1.8", ""),
+            Stroke::Strong => ("3.6", ""),
+            Stroke::Dashed => ("2", ";stroke-dasharray:5 4"),
+        };
         self.push(format_args!(
-            "<polyline points=\"{}\" style=\"fill:none;stroke:{color};stroke-width:2{dash}\"/>",
+            "<polyline points=\"{}\" \
+             style=\"fill:none;stroke:{color};stroke-width:{width}{dash}\"/>",
             points.trim_end()
         ));
     }
 
     /// The names of series with their colours, in as many lines as they need.
     pub(super) fn legend(&mut self, items: &[(&str, String)], left: f64) {
-        const BOX: f64 = 12.0;
+        let boxes = |canvas: &mut Canvas, (x, y): (f64, f64), index: usize| {
+            canvas.push(format_args!(
+                "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{BOX}\" height=\"{BOX}\" rx=\"2\" \
+                 style=\"fill:{}\"/>",
+                y - 10.0,
+                items[index].1
+            ));
+        };
+        let names: Vec<&str> = items.iter().map(|(name, _)| *name).collect();
+        self.names(&names, left, &boxes);
+    }
+
+    /// The same with the signs of lines.
+    pub(super) fn legend_of_signs(&mut self, items: &[(&str, Look)], left: f64) {
+        let signs = |canvas: &mut Canvas, (x, y): (f64, f64), index: usize| {
+            let Look { color, sign } = &items[index].1;
+            let shape = sign.shape((x + BOX / 2.0, y - 4.0), 4.5);
+            canvas.push(format_args!("<{shape} style=\"fill:{color}\"/>"));
+        };
+        let names: Vec<&str> = items.iter().map(|(name, _)| *name).collect();
+        self.names(&names, left, &signs);
+    }
+
+    /// Names side by side, each after what is drawn for it.
+    fn names(&mut self, names: &[&str], left: f64, draw: Draw<'_>) {
         let (mut x, mut y) = (left, self.height + 12.0);
-        for (name, color) in items {
+        for (index, name) in names.iter().enumerate() {
             let width = BOX + 6.0 + text_width(name) + 16.0;
             if x + width > WIDTH && x > left {
                 (x, y) = (left, y + LINE);
             }
-            self.push(format_args!(
-                "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{BOX}\" height=\"{BOX}\" rx=\"2\" \
-                 style=\"fill:{color}\"/>",
-                y - 10.0
-            ));
-            self.text((x + BOX + 6.0, y), Anchor::Start, "", name);
+            draw(self, (x, y), index);
+            let name = shortened(name, WIDTH - left - BOX - 6.0);
+            self.text((x + BOX + 6.0, y), Anchor::Start, strong(&name), &name);
             x += width;
         }
         self.height = y + 10.0;
@@ -258,10 +205,19 @@ impl Canvas {
     }
 }
 
-/// About how wide a text is.
+/// The class of the name of a series or a bar.
+pub(super) fn strong(name: &str) -> &'static str {
+    if is_strong(name) { "strong" } else { "" }
+}
+
+/// About how wide a text is; strong ones are wider.
 pub(super) fn text_width(text: &str) -> f64 {
     let characters = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
-    f64::from(characters) * CHARACTER
+    f64::from(characters) * character_width(text)
+}
+
+fn character_width(text: &str) -> f64 {
+    if is_strong(text) { CHARACTER * STRONG } else { CHARACTER }
 }
 
 /// A text that is not wider than this.
@@ -269,7 +225,7 @@ pub(super) fn shortened(text: &str, width: f64) -> String {
     if text_width(text) <= width {
         return text.to_owned();
     }
-    let room = (width / CHARACTER) as usize;
+    let room = (width / character_width(text)) as usize;
     let kept: String = text.chars().take(room.saturating_sub(1)).collect();
     kept + "…"
 }
@@ -336,32 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_ranks_have_other_colours() {
-        let colors: Vec<String> = (0..24).map(rank_color).collect();
-        for (index, one) in colors.iter().enumerate() {
-            assert!(one.len() == 7 && !colors[..index].contains(one), "{one}");
-        }
-    }
-
-    #[test]
     fn a_chart_that_stands_alone_has_no_variables() {
         let mut canvas = Canvas::new();
         canvas.height = 50.0;
-        canvas.legend(&[("a", color("a", 0)), ("b", color("b", 9))], 10.0);
+        canvas.legend(&[("a", "var(--c0)".to_owned()), ("b", "var(--grey)".to_owned())], 10.0);
         let title = "A <title> of more words than a line of the picture has room for, as questions";
         let text = standalone((title, "A caption."), &canvas.finish("x"));
         assert!(!text.contains("var(") && text.contains("A &lt;title&gt;"), "{text}");
         assert!(text.contains(">for, as questions</text>") && text.contains(">A caption.</text>"));
         assert_eq!(text.matches("</svg>").count(), 1);
-    }
-
-    #[test]
-    fn a_technique_has_one_colour_and_no_two_series_share_one() {
-        let few = line_colors(&["list", "Block I/O"]);
-        let many = line_colors(&["P 8", "P 16", "auto", "list", "Block I/O", "other"]);
-        assert_eq!((&few[0], &few[1]), (&many[3], &many[4]));
-        for (index, one) in many.iter().enumerate() {
-            assert!(!many[..index].contains(one), "{many:?}");
-        }
     }
 }

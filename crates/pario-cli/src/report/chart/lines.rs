@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::axis::Axis;
-use super::canvas::{Anchor, Canvas, LINE, WIDTH, line_colors};
-use super::{Chart, Point, Scale, number};
+use super::canvas::{Anchor, Canvas, LINE, Stroke, WIDTH};
+use super::palette::{Look, is_strong, looks};
+use super::{Chart, Point, Scale, is_bytes, tick};
 
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 14.0;
@@ -23,10 +24,10 @@ pub(super) fn draw(chart: &Chart, (x, y): (Scale, Scale), manner: Manner) -> Str
     let mut canvas = Canvas::new();
     canvas.height = 8.0;
     let series = chart.series();
-    let colors = line_colors(&series);
-    let items: Vec<(&str, String)> = series.into_iter().zip(colors).collect();
+    let looks = looks(&series);
+    let items: Vec<(&str, Look)> = series.into_iter().zip(looks).collect();
     if items.len() > 1 {
-        canvas.legend(&items, LEFT);
+        canvas.legend_of_signs(&items, LEFT);
     }
     let (top, bottom) = (canvas.height, canvas.height + HEIGHT);
     let xs = || chart.points.iter().filter_map(|point| point.x);
@@ -42,20 +43,24 @@ pub(super) fn draw(chart: &Chart, (x, y): (Scale, Scale), manner: Manner) -> Str
     frame(chart, &mut canvas, (&across, &upwards), (top, bottom));
     if equal {
         let ends = [(LEFT, bottom), (WIDTH - RIGHT, top)];
-        canvas.path(&ends, "var(--soft)", true);
+        canvas.path(&ends, "var(--soft)", Stroke::Dashed);
     }
     let mut of_series: HashMap<&str, Vec<&Point>> = HashMap::new();
     for point in &chart.points {
         of_series.entry(&point.series).or_default().push(point);
     }
-    for (name, shade) in &items {
+    for (name, look) in &items {
         let own = of_series.remove(name).unwrap_or_default();
         if manner == Manner::Joined {
-            canvas.path(&places(&own, &across, &upwards), shade, *name == "Block I/O");
+            let stroke = match *name {
+                "Block I/O" => Stroke::Dashed,
+                name if is_strong(name) => Stroke::Strong,
+                _ => Stroke::Plain,
+            };
+            canvas.path(&places(&own, &across, &upwards), &look.color, stroke);
         }
-        own.iter().for_each(|point| {
-            dot(chart, &mut canvas, (&across, &upwards), (point, shade.as_str()))
-        });
+        let axes = (&across, &upwards);
+        own.iter().for_each(|point| dot(chart, &mut canvas, axes, (point, look)));
     }
     canvas.finish(&chart.title)
 }
@@ -71,11 +76,16 @@ fn dot(
     chart: &Chart,
     canvas: &mut Canvas,
     (across, upwards): (&Axis, &Axis),
-    (point, shade): (&Point, &str),
+    (point, look): (&Point, &Look),
 ) {
-    let (x, y) = (across.place(point.x.unwrap_or(0.0)), upwards.place(point.y));
-    let shape = format!("circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"4\"");
-    canvas.mark(&shape, shade, &chart.data(point), &chart.tooltip(point));
+    let place = (across.place(point.x.unwrap_or(0.0)), upwards.place(point.y));
+    let radius = if is_strong(&point.series) { 5.0 } else { 4.0 };
+    canvas.mark(
+        &look.sign.shape(place, radius),
+        &look.color,
+        &chart.data(point),
+        &chart.tooltip(point),
+    );
 }
 
 fn frame(
@@ -85,15 +95,19 @@ fn frame(
     (top, bottom): (f64, f64),
 ) {
     let right = WIDTH - RIGHT;
-    for tick in upwards.ticks(7) {
-        let y = upwards.place(tick);
+    let ticks = match is_bytes(&chart.y_name) {
+        true => upwards.ticks_of_bytes(6),
+        false => upwards.ticks(7),
+    };
+    for value in ticks {
+        let y = upwards.place(value);
         canvas.line("grid", (LEFT, y), (right, y));
-        canvas.text((LEFT - 6.0, y + 4.0), Anchor::End, "tick", &number(tick));
+        canvas.text((LEFT - 6.0, y + 4.0), Anchor::End, "tick", &tick(&chart.y_name, value));
     }
-    for tick in ticks_across(chart, across) {
-        let x = across.place(tick);
+    for value in ticks_across(chart, across) {
+        let x = across.place(value);
         canvas.line("grid", (x, top), (x, bottom));
-        canvas.text((x, bottom + 16.0), Anchor::Middle, "tick", &number(tick));
+        canvas.tick_across((x, bottom + 16.0), &tick(&chart.x_name, value));
     }
     canvas.line("frame", (LEFT, bottom), (right, bottom));
     canvas.line("frame", (LEFT, top), (LEFT, bottom));
@@ -112,6 +126,7 @@ fn ticks_across(chart: &Chart, across: &Axis) -> Vec<f64> {
     let apart = values.windows(2).all(|pair| across.place(pair[1]) - across.place(pair[0]) > 44.0);
     match values.len() <= FEW && apart {
         true => values,
+        false if is_bytes(&chart.x_name) => across.ticks_of_bytes(8),
         false => across.ticks(8),
     }
 }

@@ -3,9 +3,10 @@
 //! | file | concept |
 //! | --- | --- |
 //! | `axis` | from values to places, and where ticks are |
-//! | `canvas` | elements of SVG, and colours |
+//! | `canvas` | elements of SVG |
 //! | `bars` | a bar for each label, of one part or of several |
 //! | `lines` | values over a number, joined or not |
+//! | `palette` | the colour, the sign and the place of each strategy |
 //! | `spans` | rows of what lasts from a begin to an end |
 //! | `tiles` | the file as a strip, each run in the colour of its rank |
 //!
@@ -18,12 +19,17 @@ mod axis;
 mod bars;
 mod canvas;
 mod lines;
+mod palette;
 mod spans;
 mod tiles;
 
 use std::collections::{HashMap, HashSet};
 
-pub(crate) use canvas::{CHART_STYLE, LIGHT, escape};
+pub(crate) use canvas::{CHART_STYLE, escape};
+pub(crate) use palette::{DARK, LIGHT, place_of};
+
+/// The axis of sizes of blocks.
+pub(crate) const BLOCK_BYTES: &str = "bytes of a block";
 
 /// One value of a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -96,9 +102,11 @@ impl Chart {
         canvas::standalone((&self.title, &self.caption), &self.svg())
     }
 
-    /// The series in the order of their first points.
+    /// The series: strategies in their order, others in that of their first points.
     pub(crate) fn series(&self) -> Vec<&str> {
-        distinct(self.points.iter().map(|point| point.series.as_str()))
+        let mut series = distinct(self.points.iter().map(|point| point.series.as_str()));
+        series.sort_by_key(|name| place_of(name));
+        series
     }
 
     /// The labels in the order of their first points.
@@ -111,10 +119,15 @@ impl Chart {
         let mut parts = Vec::new();
         parts.extend([&point.label, &point.series].into_iter().filter(|text| !text.is_empty()));
         let mut text = parts.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        // Sizes of bytes have their number, too: it is what programs print.
+        let shown = |name: &str, value: f64| match is_bytes(name) && value >= 1024.0 {
+            true => format!("{} ({} bytes)", size(value), number(value)),
+            false => number(value),
+        };
         if let Some(x) = point.x {
-            text += &format!("\n{}: {}", self.x_name, number(x));
+            text += &format!("\n{}: {}", self.x_name, shown(&self.x_name, x));
         }
-        text += &format!("\n{}: {}", self.y_name, number(point.y));
+        text += &format!("\n{}: {}", self.y_name, shown(&self.y_name, point.y));
         if !point.note.is_empty() {
             text += &format!("\n{}", point.note);
         }
@@ -155,6 +168,33 @@ pub(crate) fn bar_names(names: impl Iterator<Item = String>) -> Vec<String> {
         }
     };
     names.map(own).collect()
+}
+
+/// A number with separators between thousands.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            // One that does not end a line.
+            text.push('\u{a0}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Whether an axis of this name counts bytes.
+fn is_bytes(name: &str) -> bool {
+    name == "offset" || name.starts_with("bytes")
+}
+
+/// A value at the tick of an axis of this name.
+fn tick(name: &str, value: f64) -> String {
+    match is_bytes(name) && value >= 1024.0 {
+        true => size(value),
+        false => number(value),
+    }
 }
 
 /// A number of bytes in the unit that people read.

@@ -2,8 +2,9 @@
 //!
 //! What nobody has stays in the colour of the ground.
 
-use super::canvas::{Anchor, Canvas, WIDTH, rank_color};
-use super::{Chart, Point};
+use super::canvas::{Anchor, Canvas, WIDTH};
+use super::palette::rank_color;
+use super::{Chart, Point, tick};
 
 const LEFT: f64 = 90.0;
 const RIGHT: f64 = 14.0;
@@ -30,7 +31,7 @@ pub(super) fn draw(chart: &Chart) -> String {
     while row < rows {
         let y = top + row * ROW;
         let len = row_bytes.min(end - row * row_bytes);
-        let offset = (row * row_bytes).to_string();
+        let offset = tick(&chart.x_name, row * row_bytes);
         canvas.text((LEFT - 8.0, y + 12.5), Anchor::End, "tick", &offset);
         canvas.ground((LEFT, y), (len * scale, TILE));
         row += 1.0;
