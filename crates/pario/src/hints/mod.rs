@@ -13,6 +13,9 @@
 //! 3. the hint file (`ROMIO_HINTS`): as with ROMIO, a default for programs that say nothing,
 //! 4. the defaults, which are those of ROMIO where it has one.
 //!
+//! There is one exception, which ROMIO has as well: `romio_no_indep_rw=true` in the hint file counts
+//! more than the program's `romio_cb_read` and `romio_cb_write`.
+//!
 //! Within one source a later value replaces an earlier one. A value that cannot be read or is out
 //! of bounds is never an error: the next weaker one stays, and the report says why. This is the
 //! only place that reads the environment.
@@ -238,6 +241,7 @@ impl HintSet {
         let mut resolution = Resolution::default();
         resolution.apply(environment.hint_file(), HintOrigin::HintFile);
         resolution.apply(program, HintOrigin::Program);
+        resolution.keep_promise();
         resolution.apply(environment.hints_for(file_name), HintOrigin::Environment);
         resolution.finish()
     }
@@ -309,6 +313,24 @@ impl Resolution {
         let ignored = IgnoredHint { name, value, reason, origin };
         if self.ignored.last() != Some(&ignored) {
             self.ignored.push(ignored);
+        }
+    }
+
+    /// Has the promise of a hint file switch collective buffering on again after the program has
+    /// switched it off: ROMIO looks at the promise last.
+    fn keep_promise(&mut self) {
+        let is_promise = |hint: &&Accepted| {
+            hint.key == keys::NO_INDEPENDENT && hint.origin == HintOrigin::HintFile
+        };
+        let Some(promise) = self.accepted.iter().find(is_promise) else { return };
+        let (name, value, origin) = (promise.name.clone(), promise.value.clone(), promise.origin);
+        for (key, text) in keys::settings(&name, &value) {
+            let of_program =
+                |hint: &Accepted| hint.key == key && hint.origin == HintOrigin::Program;
+            if self.accepted.iter().any(of_program) {
+                let (name, value) = (name.clone(), value.clone());
+                self.set(Accepted { key, name, value, origin }, &text);
+            }
         }
     }
 

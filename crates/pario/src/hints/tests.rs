@@ -301,3 +301,38 @@ fn of_two_equal_keys_in_a_hint_file_the_first_counts() {
     assert_eq!((hints.aggregators, hints.phases), (Some(1), Some(2)));
     assert_eq!(reasons(&report), [("cb_nodes", "an earlier line of the hint file sets it")]);
 }
+
+fn with_hint_file(name: &str, text: &str, given: &HintSet, variables: &str) -> (Hints, HintReport) {
+    let path = std::env::temp_dir().join(format!("pario-{name}-{}", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    let hint_file_path = Some(path.clone());
+    let hints = Some(variables.to_owned());
+    let environment = Environment { hint_file_path, hints, ..Environment::default() };
+    let resolved = given.resolve(Path::new("x"), &environment);
+    std::fs::remove_file(&path).unwrap();
+    resolved
+}
+
+/// ROMIO's test `syshints`: ROMIO looks at the promise last, so that the program's
+/// `romio_cb_read=disable` does not count.
+#[test]
+fn a_promise_in_the_hint_file_counts_more_than_switches_of_the_program() {
+    let file = "romio_cb_read enable\nind_rd_buffer_size 4097\nromio_no_indep_rw true\n";
+    let given = HintSet::new().with("romio_cb_read", "disable").with("ind_wr_buffer_size", "8192");
+    let (hints, report) = with_hint_file("promise", file, &given, "");
+    let values = ["romio_cb_read", "romio_cb_write", "romio_no_indep_rw", "ind_rd_buffer_size"];
+    let values = values.map(|key| report.value(key).unwrap());
+    assert_eq!(values, ["enable", "enable", "true", "4097"]);
+    assert_eq!((hints.sieve_write_buffer_bytes, hints.no_independent), (8192, true));
+    let reason = "overridden by romio_no_indep_rw=true from the hint file";
+    assert!(reasons(&report).contains(&("romio_cb_read", reason)), "{report}");
+    // Without the promise, or with one that the program takes back, the program's hints count.
+    let (hints, _) = with_hint_file("plain", "romio_cb_read enable\n", &given, "");
+    assert_eq!(hints.collective_read, Switch::Disable);
+    let taken_back = given.clone().with("romio_no_indep_rw", "false");
+    let (hints, _) = with_hint_file("back", file, &taken_back, "");
+    assert_eq!((hints.collective_read, hints.no_independent), (Switch::Disable, false));
+    // Variables count more than both.
+    let (hints, _) = with_hint_file("variable", file, &given, "*:romio_cb_read=disable");
+    assert_eq!((hints.collective_read, hints.no_independent), (Switch::Disable, false));
+}
