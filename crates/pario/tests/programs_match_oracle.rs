@@ -86,6 +86,21 @@ fn strategies_agree() {
     });
 }
 
+/// Buffers that are shorter than a cache line, or than an element, are slow and nothing else.
+#[test]
+fn tiny_buffers_change_no_byte() {
+    run_all("tiny_buffers_change_no_byte", 5, |program| {
+        [1, 7, 49].into_iter().try_for_each(|bytes: u32| {
+            let keys = ["cb_buffer_size", "ind_rd_buffer_size", "ind_wr_buffer_size"];
+            let given = |program: Program, key: &&str| program.with_hint(key, &bytes.to_string());
+            let program = keys.iter().fold(program.clone(), given);
+            let outcome = run(&program, Transport::SharedMemory)
+                .and_then(|()| run(&program, Transport::Messages(2)));
+            outcome.map_err(|text| format!("buffers of {bytes} bytes: {text}"))
+        })
+    });
+}
+
 /// A single wrong bit on the device is seen by the comparison, and cut down to its cause.
 #[test]
 fn a_flipped_bit_is_found() {

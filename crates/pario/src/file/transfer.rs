@@ -85,6 +85,8 @@ impl<'a> Run<'a> {
 /// one; they take no longer than the time since then.
 const TIMED_BYTES: u64 = 16 << 10;
 const TIMED_CALLS: u32 = 64;
+/// The least part of a conversion: each part is a call of its own, which must move an element.
+const PART_BYTES_MIN: u64 = 64;
 
 /// The time of the calls since the last one that was timed, from that of one of them.
 fn time_of_all(one: Duration, since_last: Option<Duration>) -> Duration {
@@ -523,7 +525,7 @@ impl Handle {
         statistics: &mut CallStatistics,
     ) -> Result<u64> {
         let signature = buffer.signature();
-        let part_bytes = begun.hints.collective_buffer_bytes;
+        let part_bytes = begun.hints.collective_buffer_bytes.max(PART_BYTES_MIN);
         let own_parts = buffer.len().div_ceil(part_bytes).max(1);
         let parts = match begun.kind.collective {
             true => {

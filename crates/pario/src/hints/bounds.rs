@@ -7,9 +7,9 @@ use std::ops::RangeInclusive;
 
 const GIB: u64 = 1 << 30;
 
-/// Bounds of the collective buffer and the sieve buffers. The lower one is small enough to test
-/// many rounds on a small file, and catches a size that was meant in MiB.
-pub const BUFFER_BYTES: RangeInclusive<u64> = 64..=2 * GIB;
+/// Bounds of the collective buffer and the sieve buffers. As with ROMIO, any size of at least one
+/// byte is taken; small ones are slow.
+pub const BUFFER_BYTES: RangeInclusive<u64> = 1..=2 * GIB;
 /// Bounds of the stripe size.
 pub const STRIPE_BYTES: RangeInclusive<u64> = 1..=4 * GIB;
 /// Bounds of the number of aggregators, in all and per node.

@@ -122,12 +122,12 @@ fn the_environment_overrides_the_program_and_the_program_the_hint_file() {
 
 #[test]
 fn an_unusable_value_leaves_the_weaker_one_in_effect() {
-    let given = HintSet::new().with("cb_nodes", "2").with("cb_buffer_size", "16");
+    let given = HintSet::new().with("cb_nodes", "2").with("cb_buffer_size", "0");
     let (hints, report) = resolve(&given, "*:cb_nodes=many");
     assert_eq!(hints.aggregators, Some(2));
     assert_eq!(hints.collective_buffer_bytes, Hints::default().collective_buffer_bytes);
     let expected =
-        [("cb_buffer_size", "not between 64 and 2147483648"), ("cb_nodes", "not a number")];
+        [("cb_buffer_size", "not between 1 and 2147483648"), ("cb_nodes", "not a number")];
     assert_eq!(reasons(&report), expected);
 }
 
@@ -212,7 +212,7 @@ fn a_wire_that_was_cut_or_changed_is_an_internal_error() {
     for mutant in mutants {
         assert!(Hints::from_wire(mutant.as_bytes()).is_err(), "{mutant}");
     }
-    let outside = Hints { collective_buffer_bytes: 1, ..Hints::default() };
+    let outside = Hints { collective_buffer_bytes: 0, ..Hints::default() };
     assert!(Hints::from_wire(&outside.to_wire()).is_err());
 }
 
@@ -317,12 +317,12 @@ fn with_hint_file(name: &str, text: &str, given: &HintSet, variables: &str) -> (
 /// `romio_cb_read=disable` does not count.
 #[test]
 fn a_promise_in_the_hint_file_counts_more_than_switches_of_the_program() {
-    let file = "romio_cb_read enable\nind_rd_buffer_size 4097\nromio_no_indep_rw true\n";
+    let file = "romio_cb_read enable\nind_rd_buffer_size 49\nromio_no_indep_rw true\n";
     let given = HintSet::new().with("romio_cb_read", "disable").with("ind_wr_buffer_size", "8192");
     let (hints, report) = with_hint_file("promise", file, &given, "");
     let values = ["romio_cb_read", "romio_cb_write", "romio_no_indep_rw", "ind_rd_buffer_size"];
     let values = values.map(|key| report.value(key).unwrap());
-    assert_eq!(values, ["enable", "enable", "true", "4097"]);
+    assert_eq!(values, ["enable", "enable", "true", "49"]);
     assert_eq!((hints.sieve_write_buffer_bytes, hints.no_independent), (8192, true));
     let reason = "overridden by romio_no_indep_rw=true from the hint file";
     assert!(reasons(&report).contains(&("romio_cb_read", reason)), "{report}");
