@@ -9,7 +9,8 @@
 //! | `PARIO_MPI_LIBRARY` | the MPI library that a program built without MPI loads |
 //! | `PARIO_NODE_MEMORY` | whether ranks of one node share memory: [`NodeMemory`] |
 //!
-//! `PARIO_HINTS`, `PARIO_STATS` and `ROMIO_HINTS` are read with the hints of each file, by `pario`.
+//! `PARIO_HINTS`, `PARIO_STATS` and those of ROMIO and Cray are read with the hints of each file, by
+//! `pario`.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::OnceLock;
@@ -37,9 +38,13 @@ pub(crate) fn tells_count() -> bool {
     *TELLS.get_or_init(|| is_set("PARIO_MPI_COUNT"))
 }
 
-/// Whether statistics of files are wanted (`PARIO_STATS` or `MPICH_MPIIO_STATS`).
+/// Whether statistics of files are wanted: by `PARIO_STATS`, or else by a variable of Cray's.
 pub(crate) fn wants_statistics() -> bool {
-    ["PARIO_STATS", "MPICH_MPIIO_STATS"].into_iter().any(is_set)
+    let cray = ["MPICH_MPIIO_STATS", "MPICH_MPIIO_TIMERS"];
+    match value("PARIO_STATS") {
+        Some(level) => level != "0",
+        None => cray.into_iter().any(is_set),
+    }
 }
 
 /// Whether ranks of one node share memory, the least first. The least that any rank of a

@@ -37,6 +37,7 @@ use crate::view::{CompiledView, View};
 struct Agreed {
     hints: Hints,
     report: HintReport,
+    environment: Environment,
 }
 
 /// Compares what the ranks bring to an open, and makes rank 0's hints those of all ranks; `path`
@@ -46,7 +47,8 @@ async fn agree_on_open(
     options: &OpenOptions,
     path: Result<&Path>,
 ) -> Result<Agreed> {
-    let found = path.map(|path| options.hints.resolve(path, &Environment::of_process()));
+    let environment = Environment::of_process();
+    let found = path.map(|path| options.hints.resolve(path, &environment));
     let own = found.as_ref().map_err(Clone::clone).map(|(hints, _)| {
         let mut writer = Writer::default();
         writer.unsigned(options.mode.bits());
@@ -66,7 +68,7 @@ async fn agree_on_open(
         wire => Hints::from_wire(wire)?,
     };
     let report = report.with_agreed(&hints);
-    Ok(Agreed { hints, report })
+    Ok(Agreed { hints, report, environment })
 }
 
 /// Has rank 0 create a file, if the mode says so, before any other rank opens it. Rank 0 gets the
@@ -104,7 +106,7 @@ pub(super) async fn open(
     let given = options.profile.as_ref().map_or(Ok(()), Profile::check);
     let named = mode.check().and(given).and(named);
     let path = named.as_ref().map(|named| named.1).map_err(Clone::clone);
-    let Agreed { hints, report } = agree_on_open(comm, options, path).await?;
+    let Agreed { hints, report, environment } = agree_on_open(comm, options, path).await?;
     let (driver, path) = named?;
     let first = create_first(comm, &*driver, (path, mode)).await?;
     let created = first.as_ref().is_some_and(|(_, created)| *created);
@@ -136,6 +138,10 @@ pub(super) async fn open(
     };
     let (opened, start, deletion) = opened?;
     let report = report.and_of_file(reported.keys(&hints, &facts));
+    if comm.rank() == 0 {
+        report.warn();
+        environment.show_hints(path, &report);
+    }
     let view = CompiledView::new(&View::bytes(), mode.write)?;
     comm.watchdog().watch(path.display(), Duration::from_secs(hints.collective_wait_s));
     let opened_at = OpenTime::now();

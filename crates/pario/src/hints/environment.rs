@@ -6,6 +6,8 @@
 //! | `ROMIO_HINTS` | the path of a hint file: lines of a key and a value; `#` begins a comment |
 //! | `PARIO_STATS` | `1`, `full`, `json:FILE`, ...: the hint `pario_statistics` on every file |
 //! | `MPICH_MPIIO_HINTS`, `MPICH_MPIIO_STATS` | the same as Cray's users know them; weaker |
+//! | `MPICH_MPIIO_TIMERS` | `1`: times of every file, which are in the statistics, too |
+//! | `ROMIO_PRINT_HINTS`, `MPICH_MPIIO_HINTS_DISPLAY` | `1`: print hints; see [`super::shown`] |
 //!
 //! In `PARIO_HINTS="*.nc:cb_nodes=8:romio_cb_write=enable,/scratch/*:cb_buffer_size=64M"` commas
 //! separate the file names, colons the hints. A name may contain `*` (any characters, also `/`)
@@ -23,6 +25,7 @@ use std::sync::OnceLock;
 
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
+use super::Statistics;
 use super::report::{HintOrigin, IgnoredHint};
 use crate::number::wide;
 use crate::own_file;
@@ -57,6 +60,12 @@ pub struct Environment {
     pub cray_hints: Option<String>,
     /// The contents of `MPICH_MPIIO_STATS`.
     pub cray_statistics: Option<String>,
+    /// Whether `MPICH_MPIIO_TIMERS` is switched on.
+    pub cray_timers: bool,
+    /// Whether `MPICH_MPIIO_HINTS_DISPLAY` is switched on.
+    pub cray_shows_hints: bool,
+    /// Whether `ROMIO_PRINT_HINTS` is switched on.
+    pub romio_shows_hints: bool,
 }
 
 /// Hints from one source, and those of its parts that are none.
@@ -73,21 +82,25 @@ impl Environment {
             return Environment::default();
         }
         let text = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        let is_on = |name| text(name).is_some_and(|value| !matches!(value.trim(), "" | "0"));
         Environment {
             hints: text(HINTS),
             hint_file_path: std::env::var_os("ROMIO_HINTS").map(PathBuf::from),
             statistics: text("PARIO_STATS"),
             cray_hints: text(CRAY_HINTS),
             cray_statistics: text("MPICH_MPIIO_STATS"),
+            cray_timers: is_on("MPICH_MPIIO_TIMERS"),
+            cray_shows_hints: is_on("MPICH_MPIIO_HINTS_DISPLAY"),
+            romio_shows_hints: is_on("ROMIO_PRINT_HINTS"),
         }
     }
 
     /// The hints of the variables for one file, the stronger ones last.
     pub(super) fn hints_for(&self, file_name: &Path) -> Found {
         let mut found = Found::default();
-        let cray = (&self.cray_statistics, CRAY_HINTS, &self.cray_hints);
-        for (statistics, name, hints) in [cray, (&self.statistics, HINTS, &self.hints)] {
-            let statistics = statistics.clone().into_iter();
+        let cray = (self.cray_statistics(), CRAY_HINTS, &self.cray_hints);
+        for (statistics, name, hints) in [cray, (self.statistics.clone(), HINTS, &self.hints)] {
+            let statistics = statistics.into_iter();
             found.hints.extend(statistics.map(|value| ("pario_statistics".to_owned(), value)));
             match hints {
                 None => {}
@@ -99,6 +112,17 @@ impl Environment {
             }
         }
         found
+    }
+
+    /// What Cray's variables say of statistics. Those have the times, so one of the two variables is
+    /// enough.
+    fn cray_statistics(&self) -> Option<String> {
+        let given = self.cray_statistics.clone();
+        let is_off = |text: &String| text.parse() == Ok(Statistics::Off);
+        match self.cray_timers && given.as_ref().is_none_or(is_off) {
+            true => Some("1".to_owned()),
+            false => given,
+        }
     }
 
     /// The hints of the file that `ROMIO_HINTS` names.
@@ -437,6 +461,9 @@ mod tests {
             ("PARIO_STATS", "1"),
             ("MPICH_MPIIO_HINTS", "*:cb_nodes=4"),
             ("MPICH_MPIIO_STATS", "2"),
+            ("MPICH_MPIIO_TIMERS", "1"),
+            ("MPICH_MPIIO_HINTS_DISPLAY", "0"),
+            ("ROMIO_PRINT_HINTS", "1"),
         ];
         let set = |(name, value)| std::env::var_os(name).is_some_and(|met| met == value);
         if variables.into_iter().all(set) {
@@ -446,6 +473,9 @@ mod tests {
                 statistics: Some("1".to_owned()),
                 cray_hints: Some("*:cb_nodes=4".to_owned()),
                 cray_statistics: Some("2".to_owned()),
+                cray_timers: true,
+                cray_shows_hints: false,
+                romio_shows_hints: true,
             };
             assert_eq!(Environment::of_process(), expected);
             return;

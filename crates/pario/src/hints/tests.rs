@@ -336,3 +336,23 @@ fn a_promise_in_the_hint_file_counts_more_than_switches_of_the_program() {
     let (hints, _) = with_hint_file("variable", file, &given, "*:romio_cb_read=disable");
     assert_eq!((hints.collective_read, hints.no_independent), (Switch::Disable, false));
 }
+
+/// Cray's timers print times when a file is closed: that is what statistics do.
+#[test]
+fn timers_of_cray_switch_statistics_on_unless_pario_is_told_otherwise() {
+    let level = |pario: Option<&str>, cray: Option<&str>| {
+        let text = |value: Option<&str>| value.map(str::to_owned);
+        let environment = Environment {
+            cray_timers: true,
+            cray_statistics: text(cray),
+            statistics: text(pario),
+            ..Environment::default()
+        };
+        HintSet::new().resolve(Path::new("x"), &environment).0.statistics
+    };
+    assert_eq!(level(None, None), Statistics::Summary);
+    assert_eq!(level(None, Some("0")), Statistics::Summary);
+    assert_eq!(level(None, Some("2")), Statistics::Full);
+    assert_eq!(level(Some("0"), None), Statistics::Off);
+    assert_eq!(level(Some("full"), Some("1")), Statistics::Full);
+}
