@@ -1,4 +1,8 @@
 //! Hints on the command line.
+//!
+//! A program starts whatever its hints are, as MPI says: [`without_effect`] is for warnings. Where a
+//! command predicts or measures what hints do, one without effect is refused ([`resolve`]): the
+//! outcome would be that of other hints.
 
 use pario::{Environment, HintSet, Hints};
 
@@ -9,6 +13,13 @@ pub(crate) fn parse(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
     let (key, value) = pair.ok_or_else(|| "not of the form KEY=VALUE".to_owned())?;
     Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Why a hint has no effect, if it has none.
+pub(crate) fn without_effect(hint: &(String, String)) -> Option<String> {
+    let hint_set: HintSet = std::iter::once(hint.clone()).collect();
+    let (_, report) = hint_set.resolve("".as_ref(), &Environment::default());
+    report.ignored.into_iter().next().map(|hint| hint.reason)
 }
 
 /// The hints, if all of them have an effect.

@@ -46,7 +46,8 @@ impl Installation {
         // What is set for pario is passed on; here that is only what a test sets.
         for (name, _) in std::env::vars_os() {
             let name_text = name.to_string_lossy();
-            if name_text.starts_with("PARIO_") || name_text == "PNETCDF_HINTS" {
+            let others = ["PNETCDF_", "ROMIO_", "MPICH_MPIIO_"];
+            if others.iter().chain(&["PARIO_"]).any(|prefix| name_text.starts_with(prefix)) {
                 command.env_remove(name);
             }
         }
@@ -193,13 +194,48 @@ fn an_unknown_launcher_and_a_switched_off_library_are_told() {
     }
 }
 
+/// MPI ignores hints that it does not know, and so do the variables of pario.
+#[test]
+fn a_hint_without_effect_is_warned_of_once_and_the_command_starts() {
+    let installation = Installation::new("hints");
+    let cases = [
+        ("direct_io=true", "pario always uses the page cache"),
+        ("cb_node=4", "unknown hint; did you mean cb_nodes?"),
+        ("nobody_knows=1", "unknown hint"),
+        ("cb_nodes=many", "not a number"),
+        ("a,b:cb_nodes=3", "unknown hint"),
+        ("pario_statistics=json:a#b", "a value in PARIO_HINTS has no `#`"),
+    ];
+    for (hint, reason) in cases {
+        let arguments = ["--hint", hint, "--hint", "cb_nodes=2", "--", "sh", "-c", SHOW];
+        let output = installation.run(&arguments);
+        let warning = format!("pario: warning: --hint {hint} has no effect: {reason}\n");
+        assert_eq!(text(&output.stderr), warning);
+        assert_eq!(output.status.code(), Some(0), "{hint}");
+        let shown = format!("{} [] [*:cb_nodes=2]\n", installation.library());
+        assert_eq!(text(&output.stdout), shown, "{hint}");
+    }
+}
+
+#[test]
+fn variables_of_romio_and_cray_are_passed_on() {
+    let installation = Installation::new("others");
+    let names = ["ROMIO_PRINT_HINTS", "MPICH_MPIIO_HINTS_DISPLAY", "MPICH_MPIIO_TIMERS"];
+    let hydra = installation.launcher("mpiexec", "HYDRA build details:").display().to_string();
+    let mut command = installation.command(&["--", &hydra, "./a"]);
+    let output = finished(command.envs(names.map(|name| (name, "1"))));
+    let line = text(&output.stdout);
+    for name in names {
+        assert!(line.contains(&format!("-genv {name} 1 ")), "{line}");
+    }
+}
+
 #[test]
 fn what_cannot_be_run_is_refused_with_the_reason() {
     let installation = Installation::new("refused");
-    let cases: [(&[&str], i32, &str); 6] = [
+    let cases: [(&[&str], i32, &str); 5] = [
         (&[], 2, "<COMMAND>"),
         (&["--"], 2, "<COMMAND>"),
-        (&["--hint", "cb_node=4", "--", "true"], 2, "did you mean cb_nodes?"),
         (&["--hint", "cb_nodes", "--", "true"], 2, "KEY=VALUE"),
         (&["--library", "/does/not/exist.so", "--", "true"], 1, "No such file"),
         (&["--library", "/etc/passwd", "--", "true"], 1, "not a shared object"),

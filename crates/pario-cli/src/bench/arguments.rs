@@ -140,7 +140,8 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["fresh", "files"])]
     planned: bool,
 
-    /// A hint for all strategies, such as cb_nodes=4; may be repeated
+    /// A hint for all strategies, such as cb_nodes=4; may be repeated. One without effect is
+    /// refused: the times would be those of other hints
     #[arg(long = "hint", value_name = "KEY=VALUE", value_parser = hint::parse)]
     hints: Vec<(String, String)>,
 

@@ -104,7 +104,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", value_parser = machine::parse_device)]
     device: Option<(String, Device)>,
 
-    /// A hint of the program, as cb_nodes=4; may be repeated
+    /// A hint of the program, as cb_nodes=4; may be repeated. One without effect is refused: the
+    /// answer would be about other hints
     #[arg(long = "hint", value_name = "KEY=VALUE", value_parser = hint::parse)]
     pub(super) hints: Vec<(String, String)>,
 

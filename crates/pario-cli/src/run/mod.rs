@@ -52,7 +52,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
 
-    /// A hint for all files, such as cb_nodes=4; may be repeated. It overrides the program's own
+    /// A hint for all files, such as cb_nodes=4; may be repeated. It overrides the program's own.
+    /// One that is unknown or has no effect is warned of and left out
     #[arg(long = "hint", value_name = "KEY=VALUE", value_parser = hint::parse)]
     hints: Vec<(String, String)>,
 
@@ -66,14 +67,16 @@ Launchers:
   mpirun and mpiexec of MPICH (and its derivatives) and of Open MPI, and srun, get options that
   pass the variables below on to the ranks, also on other hosts. Any other command (a program alone,
   a script, `time mpirun ...`) inherits them in its environment. All variables that begin with
-  PARIO_, and ROMIO_HINTS, PNETCDF_HINTS and Cray's MPICH_MPIIO_HINTS and MPICH_MPIIO_STATS, are
-  passed on in the same way.
+  PARIO_, and ROMIO_HINTS, ROMIO_PRINT_HINTS, PNETCDF_HINTS and Cray's MPICH_MPIIO_HINTS,
+  MPICH_MPIIO_HINTS_DISPLAY, MPICH_MPIIO_STATS and MPICH_MPIIO_TIMERS, are passed on in the same way.
 
 Environment of the ranks:
   LD_PRELOAD       the library, after what is there already (such as tools that use PMPI)
   PARIO_STATS=1    as --stats; PARIO_STATS=full, =FILE.jsonl, =trace:FILE.jsonl as with --stats=,
                    but lines are added to a file that is there already
   PARIO_HINTS      hints by file name: '*.h5:cb_nodes=4:cb_buffer_size=64M,/scratch/*:...'
+  ROMIO_PRINT_HINTS=1, MPICH_MPIIO_HINTS_DISPLAY=1
+                   print all hints in effect when a file is opened, on stdout or on stderr
   PARIO_DISABLE=1  pass all calls on to the MPI library's own MPI-IO
   PNETCDF_HINTS    gets nc_driver=mpiio unless it names a driver: PnetCDF 1.15 and later make no
                    MPI-IO calls otherwise
@@ -92,10 +95,9 @@ Examples:
 /// Runs the subcommand; returns only if that is not possible.
 ///
 /// # Errors
-/// `Usage` if a hint has no effect, `Start` if the command cannot be started, `Run` if there is no
+/// `Usage` if there is no command, `Start` if the command cannot be started, `Run` if there is no
 /// library.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    hint::resolve(&arguments.hints)?;
     let Some(program) = arguments.command.first() else {
         return Err(Failure::Usage("there is no command to run".to_owned()));
     };
@@ -103,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let library = library::find(arguments.library.as_deref())?;
     let statistics = arguments.stats.clone().map(recording::begin);
     let statistics = statistics.transpose()?;
-    let variables = Variables::new(&library, statistics.as_deref(), &arguments.hints)?;
+    let variables = Variables::new(&library, statistics.as_deref(), &usable(&arguments.hints));
     let launcher = Launcher::recognise(program, &path);
     for warning in warnings(program, &path, launcher) {
         sweep::say(&format!("warning: {warning}"));
@@ -115,6 +117,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut command = Command::new(program);
     command.args(prepared.words.iter().skip(1)).envs(prepared.environment);
     Err(cannot_start(program, &command.exec()))
+}
+
+/// The hints that the ranks are given; the user is warned of the others. None stops the program, as
+/// no hint stops a call of MPI.
+fn usable(hints: &[(String, String)]) -> Vec<(String, String)> {
+    let (refused, usable): (Vec<_>, Vec<_>) = hints
+        .iter()
+        .map(|hint| (hint, variables::refusal(hint)))
+        .partition(|(_, refusal)| refusal.is_some());
+    for ((key, value), reason) in refused {
+        let reason = reason.unwrap_or_default();
+        eprintln!("pario: warning: --hint {key}={value} has no effect: {reason}");
+    }
+    usable.into_iter().map(|(hint, _)| hint.clone()).collect()
 }
 
 /// Why a command cannot be started, with the exit code that shells have for it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::failure::Failure;
+use crate::hint;
 
 pub(super) const PRELOAD: &str = "LD_PRELOAD";
 const HINTS: &str = "PARIO_HINTS";
@@ -12,7 +12,15 @@ const STATISTICS: &str = "PARIO_STATS";
 const DISABLE: &str = "PARIO_DISABLE";
 const PNETCDF: &str = "PNETCDF_HINTS";
 /// What is passed on beside what begins with `PARIO_`.
-const OTHERS: [&str; 4] = ["ROMIO_HINTS", "MPICH_MPIIO_HINTS", "MPICH_MPIIO_STATS", PNETCDF];
+const OTHERS: [&str; 7] = [
+    "ROMIO_HINTS",
+    "ROMIO_PRINT_HINTS",
+    "MPICH_MPIIO_HINTS",
+    "MPICH_MPIIO_HINTS_DISPLAY",
+    "MPICH_MPIIO_STATS",
+    "MPICH_MPIIO_TIMERS",
+    PNETCDF,
+];
 
 /// What the ranks must find in their environment.
 #[derive(Clone, Debug)]
@@ -26,14 +34,11 @@ pub(super) struct Variables {
 
 impl Variables {
     /// Those of this process, and what the arguments add.
-    ///
-    /// # Errors
-    /// `Usage` if a hint's value cannot be written down.
     pub(super) fn new(
         library: &Path,
         statistics: Option<&str>,
         hints: &[(String, String)],
-    ) -> Result<Variables, Failure> {
+    ) -> Variables {
         let ours = |name: &str| name.starts_with("PARIO_") || OTHERS.contains(&name);
         let set = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok()?;
@@ -49,7 +54,7 @@ impl Variables {
             variables.others.insert(PNETCDF.to_owned(), with_driver(given));
         }
         if !hints.is_empty() {
-            let entry = hint_entry(hints)?;
+            let entry = hint_entry(hints);
             let value = match variables.others.get(HINTS).filter(|value| !value.is_empty()) {
                 // Where several entries match a file, the last one wins.
                 Some(value) => [value.as_os_str(), OsStr::new(&entry)].join(OsStr::new(",")),
@@ -57,7 +62,7 @@ impl Variables {
             };
             variables.others.insert(HINTS.to_owned(), value);
         }
-        Ok(variables)
+        variables
     }
 
     /// The value of `LD_PRELOAD`.
@@ -99,17 +104,21 @@ fn with_driver(hints: OsString) -> OsString {
     }
 }
 
-/// The hints as an entry of `PARIO_HINTS` for all files.
-fn hint_entry(hints: &[(String, String)]) -> Result<String, Failure> {
+/// Why the ranks cannot be given a hint, if so.
+pub(super) fn refusal(hint: &(String, String)) -> Option<String> {
+    let quotes = hint.1.contains('#').then(|| "a value in PARIO_HINTS has no `#`".to_owned());
+    hint::without_effect(hint).or(quotes)
+}
+
+/// The hints as an entry of `PARIO_HINTS` for all files. All of them have an effect: their keys
+/// contain no separators.
+fn hint_entry(hints: &[(String, String)]) -> String {
     let mut entry = "*".to_owned();
     for (key, value) in hints {
-        if value.contains('#') {
-            return Err(Failure::Usage(format!("--hint {key}={value}: a value has no `#`")));
-        }
         let quote = if value.contains([',', ':']) { "#" } else { "" };
         entry += &format!(":{key}={quote}{value}{quote}");
     }
-    Ok(entry)
+    entry
 }
 
 #[cfg(test)]
@@ -158,12 +167,16 @@ mod tests {
     fn hints_are_written_as_the_library_reads_them() {
         let given = [("cb_nodes", "4"), ("cb_config_list", "*:4")];
         let given = given.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let entry = hint_entry(&given).unwrap();
+        assert_eq!(given.each_ref().map(refusal), [None, None]);
+        let entry = hint_entry(&given);
         assert_eq!(entry, "*:cb_nodes=4:cb_config_list=#*:4#");
         let environment = pario::Environment { hints: Some(entry), ..Default::default() };
         let (hints, report) = pario::HintSet::new().resolve("x".as_ref(), &environment);
         assert_eq!((hints.aggregators, hints.aggregators_per_node), (Some(4), Some(4)));
         assert!(report.ignored.is_empty());
-        assert!(hint_entry(&[("cb_nodes".to_owned(), "#".to_owned())]).is_err());
+        let quoted = ("pario_statistics".to_owned(), "json:a#b".to_owned());
+        assert!(refusal(&quoted).is_some());
+        let separators = ("cb_nodes:x".to_owned(), "1".to_owned());
+        assert!(refusal(&separators).is_some());
     }
 }
