@@ -1,7 +1,7 @@
 //! Hints on the command line.
 //!
-//! A program starts whatever its hints are, as MPI says: [`without_effect`] is for warnings. Where a
-//! command predicts or measures what hints do, one without effect is refused ([`resolve`]): the
+//! A program starts whatever its hints are, as MPI says: [`without_effect`] is for warnings. Where
+//! a command predicts or measures what hints do, one without effect is refused ([`resolve`]): the
 //! outcome would be that of other hints.
 
 use pario::{Environment, HintSet, Hints};

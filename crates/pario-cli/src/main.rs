@@ -6,8 +6,8 @@
 //! Exit codes: 0 if all went well, 1 if a run failed or bytes were wrong, 2 for arguments that
 //! make no sense. Under a launcher, only the first rank prints the reason. `pario run` replaces
 //! itself by the program that it starts, so that the exit code is the program's; as in a shell it
-//! is 127 if there is no such program, and 126 if it cannot be started. It is 141 if nobody reads the
-//! output any more, as for programs that SIGPIPE ends.
+//! is 127 if there is no such program, and 126 if it cannot be started. It is 141 if nobody reads
+//! the output any more, as for programs that SIGPIPE ends.
 
 use std::any::TypeId;
 use std::process::ExitCode;

@@ -9,7 +9,8 @@
 //! | `PARIO_MPI_LIBRARY` | the MPI library that a program built without MPI loads |
 //! | `PARIO_NODE_MEMORY` | whether ranks of one node share memory: [`NodeMemory`] |
 //!
-//! `PARIO_HINTS`, `PARIO_STATS` and those of ROMIO and Cray are read with the hints of each file, by
+//! `PARIO_HINTS`, `PARIO_STATS` and those of ROMIO and Cray are read with the hints of each file,
+//! by
 //! `pario`.
 
 use std::ffi::{OsStr, OsString};

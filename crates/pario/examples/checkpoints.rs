@@ -54,8 +54,8 @@ fn main() {
             let share =
                 |time: std::time::Duration| 100.0 * time.as_secs_f64() / total.as_secs_f64();
             println!(
-                "{:.3} s in all; planned {planned} times; {:.2} % of the time in planning, {:.2} % waiting for the \
-                 other ranks to come",
+                "{:.3} s in all; planned {planned} times; {:.2} % of the time in planning, {:.2} % \
+                 waiting for the other ranks to come",
                 total.as_secs_f64(),
                 share(planning),
                 share(synchronisation)

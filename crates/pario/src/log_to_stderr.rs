@@ -8,9 +8,9 @@ use crate::escaped::escaped_lines;
 
 /// Prints warnings and errors of pario on stderr, in a program that has no logger of its own.
 ///
-/// The library prints nothing by itself but statistics and hints that were asked for: it logs with the crate
-/// [`log`]. The program `pario` and the drop-in library call this function first. It does nothing
-/// if there is a logger already.
+/// The library prints nothing by itself but statistics and hints that were asked for: it logs with
+/// the crate [`log`]. The program `pario` and the drop-in library call this function first. It does
+/// nothing if there is a logger already.
 ///
 /// ```
 /// pario::log_to_stderr();

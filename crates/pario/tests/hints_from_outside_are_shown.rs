@@ -54,7 +54,8 @@ fn a_hint_without_effect_is_warned_of_once_unless_it_is_the_programs() {
     let (_, printed) = run_again(test, &scratch, &variables);
     let warnings: Vec<&str> = printed.lines().filter(|line| line.starts_with("pario: ")).collect();
     let expected = [
-        "pario: cb_bufer_size=4096 (hint file) has no effect: unknown hint; did you mean cb_buffer_size?",
+        "pario: cb_bufer_size=4096 (hint file) has no effect: unknown hint; did you mean \
+         cb_buffer_size?",
         "pario: cb_nods=4 (environment) has no effect: unknown hint; did you mean cb_nodes?",
         "pario: direct_io=true (environment) has no effect: pario always uses the page cache",
         "pario: cb_nodes=many (environment) has no effect: not a number",

@@ -68,7 +68,8 @@ Launchers:
   pass the variables below on to the ranks, also on other hosts. Any other command (a program alone,
   a script, `time mpirun ...`) inherits them in its environment. All variables that begin with
   PARIO_, and ROMIO_HINTS, ROMIO_PRINT_HINTS, PNETCDF_HINTS and Cray's MPICH_MPIIO_HINTS,
-  MPICH_MPIIO_HINTS_DISPLAY, MPICH_MPIIO_STATS and MPICH_MPIIO_TIMERS, are passed on in the same way.
+  MPICH_MPIIO_HINTS_DISPLAY, MPICH_MPIIO_STATS and MPICH_MPIIO_TIMERS, are passed on in the same
+  way.
 
 Environment of the ranks:
   LD_PRELOAD       the library, after what is there already (such as tools that use PMPI)

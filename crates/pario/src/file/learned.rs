@@ -1,11 +1,12 @@
 //! What calls on a file teach: how measured times compare with predicted ones.
 //!
 //! After a blocking collective whose plan was kept, or that sent messages between nodes, each rank
-//! knows how long it was in the exchange and in storage. It announces that with its next collective. Rank 0 learns from the mean of all
-//! ranks, and announces with the call after that what it has learned: all ranks correct their
-//! predictions by that, so that their plans are equal whatever order their calls end in. A plan is
-//! given up only if another way is then predicted to be clearly faster, and only a few times for
-//! each file: a choice that changes with every call helps nobody.
+//! knows how long it was in the exchange and in storage. It announces that with its next
+//! collective. Rank 0 learns from the mean of all ranks, and announces with the call after that
+//! what it has learned: all ranks correct their predictions by that, so that their plans are equal
+//! whatever order their calls end in. A plan is given up only if another way is then predicted to
+//! be clearly faster, and only a few times for each file: a choice that changes with every call
+//! helps nobody.
 //!
 //! The model errs by another factor for each kind of plan (independent, windows in shared memory,
 //! messages). A kind that no call has used takes over the factors of the one that calls use.

@@ -114,8 +114,8 @@ impl Environment {
         found
     }
 
-    /// What Cray's variables say of statistics. Those have the times, so one of the two variables is
-    /// enough.
+    /// What Cray's variables say of statistics. Those have the times, so one of the two variables
+    /// is enough.
     fn cray_statistics(&self) -> Option<String> {
         let given = self.cray_statistics.clone();
         let is_off = |text: &String| text.parse() == Ok(Statistics::Off);

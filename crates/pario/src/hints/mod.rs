@@ -13,8 +13,8 @@
 //! 3. the hint file (`ROMIO_HINTS`): as with ROMIO, a default for programs that say nothing,
 //! 4. the defaults, which are those of ROMIO where it has one.
 //!
-//! There is one exception, which ROMIO has as well: `romio_no_indep_rw=true` in the hint file counts
-//! more than the program's `romio_cb_read` and `romio_cb_write`.
+//! There is one exception, which ROMIO has as well: `romio_no_indep_rw=true` in the hint file
+//! counts more than the program's `romio_cb_read` and `romio_cb_write`.
 //!
 //! Within one source a later value replaces an earlier one. A value that cannot be read or is out
 //! of bounds is never an error: the next weaker one stays, and the report says why. Of a hint that

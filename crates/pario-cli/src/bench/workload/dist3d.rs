@@ -28,7 +28,7 @@ pub(super) const KIND: Kind = Kind {
             values: Values::Number(1),
             paper: 512,
             quick: 64,
-            about: "edge of the cube; 256 if no workload is named; with --bytes the largest power of two",
+            about: "edge of the cube; 256 if no workload is named; a power of two with --bytes",
         },
         Parameter {
             name: "ghost",
