@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum, value_parser};
 use pario::storage::Driver;
@@ -111,6 +112,10 @@ pub(crate) struct Arguments {
     /// Repetitions; each line shows the one with the median time [default: 3]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
+
+    /// No more repetitions of a workload after this time; there is one at least
+    #[arg(long, value_name = "S", value_parser = value_parser!(u32).range(1..=86400))]
+    seconds_max: Option<u32>,
 
     /// Directory for the file, which is removed at the end [default: the system's temporary
     /// directory]
@@ -311,6 +316,8 @@ pub(crate) struct Settings {
     /// Whether data has no gaps in memory.
     pub(crate) packed: bool,
     pub(crate) repeat: u32,
+    /// No repetition of a workload begins after this time.
+    pub(crate) time_max: Option<Duration>,
     pub(crate) directory: PathBuf,
     pub(crate) fresh: bool,
     pub(crate) planned: bool,
@@ -360,6 +367,7 @@ impl Settings {
             files: arguments.files,
             packed: arguments.memory == MemoryLayout::Packed,
             repeat: arguments.repeat.unwrap_or(repeat),
+            time_max: arguments.seconds_max.map(|seconds| Duration::from_secs(seconds.into())),
             directory: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
             fresh: arguments.fresh,
             planned: arguments.planned,

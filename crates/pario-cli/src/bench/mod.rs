@@ -42,6 +42,7 @@ pub(crate) mod workload;
 
 pub(crate) use arguments::{Arguments, parse_directory, programs_of};
 
+use std::time::Instant;
 use std::{io, thread};
 
 use arguments::{Settings, Transport, World};
@@ -246,6 +247,7 @@ fn measure(
     };
     let mut all: Vec<Vec<Series>> = settings.contenders.iter().map(series).collect();
     let (count, repeat) = (all.len(), usize::try_from(settings.repeat).unwrap_or(usize::MAX));
+    let began = Instant::now();
     for repetition in 0..repeat {
         for turn in 0..count {
             let parts = &mut all[(repetition + turn) % count];
@@ -257,10 +259,21 @@ fn measure(
             }
             report.inspect(|report| report.step());
         }
+        if is_late(bench, began)? {
+            let left = count * (repeat - repetition - 1);
+            report.inspect(|report| (0..left).for_each(|_| report.step()));
+            break;
+        }
     }
     bed.finish()?;
     let facts: Vec<Facts> = bed.parts.iter().map(Facts::of).collect();
     Ok(facts.into_iter().zip(by_part(all).into_iter().map(lines)).collect())
+}
+
+/// Whether the time for repetitions is over, by the clock of the first rank.
+fn is_late(bench: Bench<'_>, began: Instant) -> Result<bool, Failure> {
+    let Some(time_max) = bench.settings.time_max else { return Ok(false) };
+    Ok(bench.team.all(Ok(began.elapsed() > time_max))?.first() == Some(&true))
 }
 
 /// The same with the parts outside.
@@ -320,6 +333,7 @@ fn lines(all: Vec<Series>) -> Vec<Line> {
         };
         Line {
             contender: series.contender,
+            repetitions: u32::try_from(series.repetitions.len()).unwrap_or(u32::MAX),
             skipped: series.skipped,
             write: figure(median(&series.repetitions, writes), &write_limit),
             read: figure(median(&series.repetitions, reads), &read_limit),

@@ -50,6 +50,8 @@ pub(crate) struct Line {
     pub(crate) contender: Contender,
     /// Why it was not measured, if it was not; then there are no figures.
     pub(crate) skipped: Option<String>,
+    /// How often it was measured.
+    pub(crate) repetitions: u32,
     pub(crate) write: Option<Figure>,
     pub(crate) read: Option<Figure>,
 }
@@ -117,6 +119,8 @@ struct Record<'a> {
     /// Of these to that of Block I/O; of steps, where they were measured.
     ratio: f64,
     verified: bool,
+    /// The times are those of the one with the median time.
+    repetitions: u32,
     /// The rank whose times the following are, the one with the most storage time.
     times_of_rank: u32,
     synchronisation_seconds: f64,
@@ -334,6 +338,7 @@ impl<'a> Report<'a> {
                 step_seconds: measured.step_seconds,
                 ratio: *ratio,
                 verified: true,
+                repetitions: line.repetitions,
                 times_of_rank: measured.times_rank,
                 synchronisation_seconds: statistics.synchronisation.as_secs_f64(),
                 planning_seconds: statistics.planning.as_secs_f64(),
@@ -578,7 +583,7 @@ mod tests {
     fn a_line_names_the_strategies_that_were_used() {
         let name = |contender, write, read| {
             let (write, read) = (figure(write), figure(read));
-            name_in_full(&Line { contender, skipped: None, write, read })
+            name_in_full(&Line { contender, skipped: None, repetitions: 1, write, read })
         };
         let (auto, list) = (Strategy::Auto, Strategy::List);
         assert_eq!(name(asked(list, 3), list, list), "list");

@@ -17,6 +17,9 @@ use super::disk::{self, Disk};
 use super::outcome::Findings;
 use crate::failure::Failure;
 
+/// After this, a short measurement makes no more repetitions.
+const SECONDS_MAX: &str = "20";
+
 /// What measures now. Nothing is started while this is locked, nor after an interruption.
 static NOW: Mutex<Now> = Mutex::new(Now { child: None, interrupted: false });
 
@@ -164,8 +167,12 @@ fn program() -> Result<std::path::PathBuf, Failure> {
 
 /// Runs the rest of a command; its process group is its own, so that Ctrl-C reaches it once.
 fn measure(run: &Run, command: &mut Command, words: &str) -> Result<Output, Failure> {
+    run.progress.measure();
     command.args(["bench", "--embedded", "--json", "--end-with-stdin"]);
     command.args(words.split_whitespace());
+    if !run.full {
+        command.args(["--seconds-max", SECONDS_MAX]);
+    }
     if let Some(directory) = &run.directory {
         command.arg("--dir").arg(directory);
     }
@@ -199,5 +206,39 @@ fn table(words: &str, output: &Output, findings: &mut Findings) -> Result<Table,
     let all = text.lines().map(record).collect::<Result<Vec<_>, _>>();
     let all = all.map_err(|error| Failure::during("results of pario bench", error))?;
     findings.note(format!("pario bench {words}"));
+    findings.notes.extend(cut_short(&all, repetitions(words)));
     Ok(Table { all })
+}
+
+/// Repetitions that a command line asks for.
+fn repetitions(words: &str) -> u32 {
+    let mut after = words.split_whitespace().skip_while(|word| *word != "--repeat").skip(1);
+    after.next().and_then(|count| count.parse().ok()).unwrap_or(3)
+}
+
+/// That there was no time for all repetitions, if so.
+fn cut_short(all: &[Measured], asked: u32) -> Option<String> {
+    let least = all.iter().map(|one| one.number("repetitions")).fold(f64::INFINITY, f64::min);
+    let is_cut = least < f64::from(asked);
+    is_cut.then(|| {
+        format!(
+            "{least:.0} of {asked} repetitions, since they took more than {SECONDS_MAX} s; --full \
+             makes all"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_with_fewer_repetitions_than_asked_for_says_so() {
+        assert_eq!(repetitions("dist3d --repeat 5 --ranks 4"), 5);
+        assert_eq!(repetitions("dist3d --ranks 4"), 3);
+        let measured = |count: u32| Measured { record: serde_json::json!({"repetitions": count}) };
+        assert_eq!(cut_short(&[measured(3), measured(3)], 3), None);
+        let note = cut_short(&[measured(3), measured(1)], 3).unwrap();
+        assert!(note.starts_with("1 of 3 repetitions"), "{note}");
+    }
 }

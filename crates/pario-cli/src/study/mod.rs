@@ -5,6 +5,7 @@
 //! | `arguments` | the command line |
 //! | `list` | all experiments |
 //! | `outcome` | rows, verdicts, series |
+//! | `progress` | signs of life while something is measured |
 //! | `report` | what is printed, and what is left after Ctrl-C |
 //! | `pattern` | which bytes each rank has: the workloads of `pario bench` |
 //! | `stage` | machines that the papers had, as far as they say, and assumptions for the rest |
@@ -31,6 +32,7 @@ mod paper_002;
 mod paper_003;
 mod paper_004;
 mod pattern;
+mod progress;
 mod report;
 mod stage;
 
@@ -42,6 +44,7 @@ use std::path::PathBuf;
 use arguments::Mode;
 use list::{EXPERIMENTS, Experiment};
 use outcome::Findings;
+use progress::Progress;
 use report::Report;
 
 use crate::failure::Failure;
@@ -55,6 +58,7 @@ struct Run {
     full: bool,
     /// Where the mode `here` has its files.
     directory: Option<PathBuf>,
+    progress: Progress,
 }
 
 impl Run {
@@ -83,8 +87,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut report = Report::new(arguments, chosen.len())?;
     for (experiment, mode) in chosen {
-        let run = Run { mode, full: arguments.full, directory: arguments.dir.clone() };
-        report.begin(experiment, &run);
+        let (full, directory) = (arguments.full, arguments.dir.clone());
+        let run = Run { mode, full, directory, progress: report.begin(experiment, mode) };
         let findings = (experiment.run)(&run).map_err(|failure| {
             sweep::say(&report.results_are());
             failure.in_part(&format!("{} ({})", experiment.id, mode.name()))

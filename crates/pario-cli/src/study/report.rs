@@ -19,6 +19,7 @@ use super::arguments::{Arguments, Mode};
 use super::here;
 use super::list::{EXPERIMENTS, Experiment};
 use super::outcome::{Findings, Row, Series, Verdict};
+use super::progress::Progress;
 use crate::failure::Failure;
 use crate::output::{self, Lines};
 use crate::{date, report, sweep};
@@ -117,8 +118,8 @@ impl Report {
     }
 
     /// Says what is run now.
-    pub(super) fn begin(&self, experiment: &Experiment, run: &Run) {
-        self.bar.set_message(format!("{} ({})", experiment.id, run.mode.name()));
+    pub(super) fn begin(&self, experiment: &Experiment, mode: Mode) -> Progress {
+        Progress::new(&self.bar, format!("{} ({})", experiment.id, mode.name()))
     }
 
     /// Where the results so far are.
