@@ -485,7 +485,7 @@ fn no_repetition_begins_after_the_time_for_them() {
     let output = Command::new(env!("CARGO_BIN_EXE_pario")).args(words.split(' ')).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
-    let records = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line));
+    let records = lines.lines().map(serde_json::from_str::<serde_json::Value>);
     let counts: Vec<u64> =
         records.map(|record| record.unwrap()["repetitions"].as_u64().unwrap()).collect();
     assert_eq!(counts.len(), 3);
