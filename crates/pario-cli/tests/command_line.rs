@@ -61,8 +61,11 @@ fn every_result_is_a_verified_json_object() {
         assert!(["write", "read"].contains(&word("direction")));
         assert_eq!(number("ranks"), 4.0);
         assert!(number("seconds") > 0.0 && number("ratio") > 0.0);
-        for key in ["block", "bytes", "rounds", "storage_calls"] {
+        for key in ["block", "bytes", "storage_calls"] {
             assert!(result[key].as_u64().unwrap() > 0, "{key}: {result}");
+        }
+        if ["two-phase", "gather"].contains(&word("strategy")) {
+            assert!(number("rounds") > 0.0, "{result}");
         }
         for key in ["planning_seconds", "exchange_seconds", "storage_seconds"] {
             assert!(number(key) >= 0.0, "{key}: {result}");
