@@ -89,7 +89,7 @@ fn strategies_agree() {
 /// Buffers that are shorter than a cache line, or than an element, are slow and nothing else.
 #[test]
 fn tiny_buffers_change_no_byte() {
-    run_all("tiny_buffers_change_no_byte", 5, |program| {
+    run_all("tiny_buffers_change_no_byte", 1, |program| {
         [1, 7, 49].into_iter().try_for_each(|bytes: u32| {
             let keys = ["cb_buffer_size", "ind_rd_buffer_size", "ind_wr_buffer_size"];
             let given = |program: Program, key: &&str| program.with_hint(key, &bytes.to_string());
