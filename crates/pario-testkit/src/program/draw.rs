@@ -104,7 +104,7 @@ fn hints(random: &mut Xoshiro256PlusPlus) -> Vec<(String, String)> {
         [1, 2, 2, 2, 3, 3, 3, 3, 2, 3, 2, 6, 2, 1, 4, 2].map(&mut some).to_vec();
     let size = |random: &mut Xoshiro256PlusPlus| match random.random_range(0..4) {
         // At times shorter than a cache line, and than most elements: such programs take long.
-        0 if random.random_ratio(1, 8) => random.random_range(1..64),
+        0 if random.random_ratio(1, 32) => random.random_range(1..64),
         0 => 64,
         1 => random.random_range(64..=256),
         2 => random.random_range(64..=2000),
