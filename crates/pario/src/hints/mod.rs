@@ -18,7 +18,7 @@
 //!
 //! Within one source a later value replaces an earlier one. A value that cannot be read or is out
 //! of bounds is never an error: the next weaker one stays, and the report says why. Of a hint that
-//! has no effect and does not come from the program, rank 0 warns as well ([`shown`]). This is the
+//! has no effect and does not come from the program, rank 0 warns as well (`shown`). This is the
 //! only place that reads the environment.
 //!
 //! Hazard: ranks may be given different hints, or see different environments. So one rank resolves
