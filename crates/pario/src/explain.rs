@@ -1,7 +1,8 @@
 //! Why a call is served as it is: every way to serve it, with its predicted time.
 //!
 //! [`explain`] plans a request that is only described, for any number of ranks and nodes, exactly
-//! as a call plans one; nothing is opened, sent or stored. `pario explain` prints its answer.
+//! as a call plans one: planners get the same words ([`Request`], [`Conditions`]). Nothing is opened,
+//! sent or stored. `pario explain` prints its answer.
 //!
 //! ```
 //! use pario::explain::{Question, Request, explain};
@@ -9,8 +10,8 @@
 //! use pario::model::profile::Profile;
 //!
 //! // Four ranks write 64-byte blocks in turn to a disk.
-//! let block = |rank: u64| Request {
-//!     start: rank * 64, end: (1 << 20) - (3 - rank) * 64, bytes: 1 << 18, piece_bytes: 64,
+//! let block = |rank: u64| {
+//!     Request::of_pieces(rank * 64..(1 << 20) - (3 - rank) * 64, 1 << 18, 64)
 //! };
 //! let profile = Profile::built_in("hdd").expect("there is one for disks");
 //! let question = Question::new(Direction::Write, (0..4).map(block).collect(), profile);
@@ -23,42 +24,29 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::access::InMemory;
 use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::{SLOTS_MAX, WINDOWS_MAX};
-use crate::hints::{Environment, HintSet, Hints, Strategy};
-use crate::model;
+use crate::hints::{Environment, HintSet, Strategy};
 use crate::model::profile::Profile;
 use crate::number::{narrow, wide};
 use crate::plan::choose::{self, Candidate};
-use crate::plan::{Correction, Factors, FileFacts, Plan, Planning, Steps, Summary};
-use crate::request;
+use crate::plan::{FileFacts, Plan, Planning, Steps};
+use crate::request::{self, Direction};
 use crate::view::{CompiledView, View};
 
-pub use crate::plan::{Cause, Part as TimePart, Term as Share};
-
-/// What one rank asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Offset of its first byte in the file.
-    pub start: u64,
-    /// Offset after its last byte.
-    pub end: u64,
-    /// Its bytes.
-    pub bytes: u64,
-    /// Mean length of its contiguous pieces.
-    pub piece_bytes: u64,
-}
+pub use crate::access::InMemory;
+pub use crate::plan::{
+    Cause, Conditions, Correction, Factors, Part as TimePart, Request, Term as Share,
+};
 
 impl Request {
-    /// What a rank asks for that moves the first bytes of a view.
+    /// What a rank asks for that moves the first bytes of a view, contiguous in memory.
     ///
     /// # Errors
     /// `Type` or `Arg` if there is no such view, or if it does not have that number of bytes.
     pub fn of_view(view: &View, bytes: u64) -> Result<Request> {
         let access = request::access(&CompiledView::new(view, false)?, 0, bytes)?;
-        let Range { start, end } = access.reach();
-        Ok(Request { start, end, bytes, piece_bytes: access.piece_bytes() })
+        Ok(Request::new(&access, InMemory::CONTIGUOUS))
     }
 }
 
@@ -66,14 +54,10 @@ impl Request {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Question {
-    /// Which way the bytes go.
-    pub direction: model::Direction,
     /// What each rank asks for; the ranks of a node follow each other.
     pub requests: Vec<Request>,
-    /// Whether all ranks make the call together.
-    pub collective: bool,
-    /// Whether every rank can be sent the pieces of all others: regular accesses, not long lists.
-    pub regular: bool,
+    /// What is the same on all ranks of the call.
+    pub conditions: Conditions,
     /// Nodes on which the ranks run.
     pub nodes: u32,
     /// The node of each rank of the file, where they do not follow each other, or where a rank
@@ -81,6 +65,8 @@ pub struct Question {
     pub node_of_rank: Vec<u32>,
     /// Cores of each node.
     pub cores: u32,
+    /// The same where they differ; otherwise empty.
+    pub cores_of_node: Vec<u32>,
     /// Bytes of memory that ranks of one node share for windows; none if they cannot.
     pub shared_bytes: u64,
     /// Multiples of this are where storage accesses best begin and end.
@@ -93,9 +79,6 @@ pub struct Question {
     pub readable: bool,
     /// Whether the program promises that nobody else has the file open.
     pub unique_open: bool,
-    /// Times of the exchange and of storage in proportion to what the profile says
-    /// ([`Asked`](crate::Asked)).
-    pub factors: [f64; 2],
     /// What storage, copies and messages cost.
     pub profile: Profile,
     /// The hints of the program.
@@ -107,25 +90,23 @@ const SHARED_BYTES: u64 = 16 << 20;
 
 impl Question {
     /// A collective call with regular accesses on one node with a core for each rank.
-    pub fn new(direction: model::Direction, requests: Vec<Request>, profile: Profile) -> Question {
+    pub fn new(direction: Direction, requests: Vec<Request>, profile: Profile) -> Question {
         let cores = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
         let name = profile.machine.file_system.as_str();
         let in_memory = matches!(name, "tmpfs" | "ramfs" | "memory");
         Question {
-            direction,
             requests,
-            collective: true,
-            regular: true,
+            conditions: Conditions::collective(direction),
             nodes: 1,
             node_of_rank: Vec::new(),
             cores,
+            cores_of_node: Vec::new(),
             shared_bytes: SHARED_BYTES,
             block_bytes: 4096,
             in_memory,
             range_locks: true,
             readable: true,
             unique_open: false,
-            factors: [1.0; 2],
             profile,
             hints: HintSet::new(),
         }
@@ -144,14 +125,15 @@ impl Question {
         {
             return wrong("a rank is on none of the nodes".to_owned());
         }
-        if self.collective && ranks != self.requests.len() {
+        if self.conditions.collective && ranks != self.requests.len() {
             return wrong(format!("{} requests of {ranks} ranks", self.requests.len()));
         }
-        if self.factors.iter().any(|factor| !(*factor > 0.0 && factor.is_finite())) {
+        if !self.conditions.correction.is_sound() {
             return wrong("a factor is not more than 0".to_owned());
         }
+        // A view that names bytes twice has more of them than room.
         let fits = |one: &Request| {
-            one.start <= one.end && one.bytes <= one.end - one.start && one.end <= 1 << 62
+            one.start <= one.end && (!one.sorted || one.bytes <= one.reach()) && one.end <= 1 << 62
         };
         match self.requests.iter().position(|one| !fits(one)) {
             Some(rank) => wrong(format!("the request of rank {rank} does not fit into its range")),
@@ -172,7 +154,10 @@ impl Question {
             shared_bytes: if count == 1 { self.shared_bytes } else { 0 },
             slots_max: wide(SLOTS_MAX),
             windows_max: WINDOWS_MAX,
-            cores: vec![self.cores; narrow(u64::from(count))],
+            cores: match self.cores_of_node.len() == narrow(u64::from(count)) {
+                true => self.cores_of_node.clone(),
+                false => vec![self.cores; narrow(u64::from(count))],
+            },
             block_bytes: self.block_bytes.max(1),
             in_memory: self.in_memory,
             range_locks: self.range_locks,
@@ -299,8 +284,8 @@ pub fn explain(question: &Question) -> Result<Answer> {
     question.check()?;
     let facts = question.facts();
     let (hints, _) = question.hints.resolve(Path::new(""), &Environment::default());
-    let requests: Vec<Summary> = question.requests.iter().map(summary).collect();
-    let planning = planning(question, &facts, &hints, &requests);
+    let (requests, conditions) = (&question.requests, question.conditions);
+    let planning = Planning { requests, conditions, hints: &hints, file: &facts };
     let ranks = u32::try_from(facts.nodes.len()).unwrap_or(u32::MAX);
     let mut candidates = choose::all_candidates(&planning);
     let plan = Plan::new(&planning);
@@ -313,7 +298,7 @@ pub fn explain(question: &Question) -> Result<Answer> {
             candidates.len() - 1
         }
     };
-    let correction = planning.correction;
+    let correction = conditions.correction;
     let ways = candidates.iter().map(|candidate| Way::new(candidate, ranks, correction)).collect();
     let windows = windows(&plan.steps);
     Ok(Answer { ways, chosen, reason: plan.reason, plan: plan.to_string(), windows })
@@ -332,39 +317,6 @@ fn windows(steps: &Steps) -> Vec<Window> {
     all.filter(|window| window.start < window.end).take(WINDOWS_LISTED).collect()
 }
 
-fn summary(request: &Request) -> Summary {
-    Summary {
-        reach: request.start..request.end,
-        len: request.bytes,
-        piece_bytes: request.piece_bytes.max(1),
-        sorted: true,
-        memory: InMemory::CONTIGUOUS,
-    }
-}
-
-fn planning<'a>(
-    question: &Question,
-    file: &'a FileFacts,
-    hints: &'a Hints,
-    requests: &'a [Summary],
-) -> Planning<'a> {
-    Planning {
-        direction: question.direction.into(),
-        requests,
-        collective: question.collective,
-        atomic: false,
-        undisturbed: question.collective,
-        all_known: question.regular,
-        overlaps: false,
-        hints,
-        file,
-        correction: Correction::of_all(Factors {
-            exchange: question.factors[0],
-            storage: question.factors[1],
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,11 +326,9 @@ mod tests {
 
     /// Blocks dealt out in turn.
     fn cyclic(ranks: u64, block: u64, blocks: u64) -> Vec<Request> {
-        let one = |rank: u64| Request {
-            start: rank * block,
-            end: (blocks - 1) * ranks * block + (rank + 1) * block,
-            bytes: blocks * block,
-            piece_bytes: block,
+        let one = |rank: u64| {
+            let end = (blocks - 1) * ranks * block + (rank + 1) * block;
+            Request::of_pieces(rank * block..end, blocks * block, block)
         };
         (0..ranks).map(one).collect()
     }
@@ -387,7 +337,7 @@ mod tests {
     fn questions_that_make_no_sense_are_refused() {
         let question = |change: fn(&mut Question)| {
             let profile = Profile::default();
-            let mut question = Question::new(model::Direction::Write, cyclic(4, 64, 8), profile);
+            let mut question = Question::new(Direction::Write, cyclic(4, 64, 8), profile);
             change(&mut question);
             explain(&question).map(|answer| answer.ways.len())
         };
@@ -398,7 +348,7 @@ mod tests {
             (|one| one.node_of_rank = vec![0, 0, 1, 1], "on none of the nodes"),
             (|one| one.node_of_rank = vec![0; 5], "4 requests of 5 ranks"),
             (|one| one.nodes = 5, "5 nodes for 4 ranks"),
-            (|one| one.factors[1] = 0.0, "a factor"),
+            (|one| one.conditions.correction.shared.storage = 0.0, "a factor"),
             (|one| one.requests[2].bytes = 1 << 20, "rank 2 does not fit"),
         ];
         for (change, words) in cases {
@@ -412,8 +362,9 @@ mod tests {
     fn factors_correct_the_parts_of_all_ways() {
         let of = |factors| {
             let profile = Profile::built_in("tmpfs").unwrap();
-            let mut question = Question::new(model::Direction::Write, cyclic(4, 64, 512), profile);
-            question.factors = factors;
+            let mut question = Question::new(Direction::Write, cyclic(4, 64, 512), profile);
+            let [exchange, storage] = factors;
+            question.conditions.correction = Correction::of_all(Factors { exchange, storage });
             explain(&question).unwrap()
         };
         let (plain, slow) = (of([1.0, 1.0]), of([1.0, 10.0]));
@@ -429,7 +380,7 @@ mod tests {
         let profile = Profile::default().with_network(network);
         let profile = profile.with_device(device, Device::named(device).unwrap());
         let ranks = u32::try_from(requests.len()).unwrap();
-        let mut question = Question::new(model::Direction::Write, requests, profile);
+        let mut question = Question::new(Direction::Write, requests, profile);
         (question.nodes, question.cores) = (nodes, ranks / nodes);
         explain(&question).unwrap()
     }
@@ -443,7 +394,7 @@ mod tests {
     #[test]
     fn windows_are_the_parts_of_the_file_that_rounds_move() {
         let mut question = Question::new(
-            model::Direction::Write,
+            Direction::Write,
             cyclic(4, 1 << 16, 64),
             Profile::built_in("hdd").unwrap(),
         );
@@ -517,7 +468,7 @@ mod tests {
     fn phases(profile: Profile, network: Link, block: u64, blocks: u64) -> u32 {
         let requests = cyclic(16, block, blocks);
         let profile = profile.with_network(network);
-        let mut question = Question::new(model::Direction::Write, requests, profile);
+        let mut question = Question::new(Direction::Write, requests, profile);
         (question.nodes, question.cores) = (16, 1);
         explain(&question).unwrap().chosen().phases.unwrap_or(0)
     }
@@ -571,7 +522,7 @@ mod tests {
     fn tens_of_thousands_of_ranks_are_planned() {
         let lustre = Profile::built_in("lustre").unwrap();
         let requests = cyclic(65536, 512, 100);
-        let mut question = Question::new(model::Direction::Read, requests, lustre);
+        let mut question = Question::new(Direction::Read, requests, lustre);
         (question.nodes, question.cores) = (1024, 64);
         let answer = explain(&question).unwrap();
         let numbers: Vec<u64> = answer.ways.iter().map(|way| way.aggregators).collect();
@@ -582,10 +533,10 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let profile = Profile::default();
-        let none = Question::new(model::Direction::Read, Vec::new(), profile.clone());
+        let none = Question::new(Direction::Read, Vec::new(), profile.clone());
         assert!(explain(&none).is_err());
-        let beyond = Request { start: 0, end: 4, bytes: 5, piece_bytes: 1 };
-        let error = explain(&Question::new(model::Direction::Read, vec![beyond], profile));
+        let beyond = Request::of_pieces(0..4, 5, 1);
+        let error = explain(&Question::new(Direction::Read, vec![beyond], profile));
         assert!(error.unwrap_err().to_string().contains("rank 0"));
     }
 }

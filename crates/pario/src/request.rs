@@ -3,8 +3,26 @@
 use crate::access::Access;
 use crate::error::{Error, ErrorClass, Result};
 use crate::file::AccessMode;
-use crate::plan::Direction;
 use crate::view::CompiledView;
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From storage to memory.
+    Read,
+    /// From memory to storage.
+    Write,
+}
+
+impl Direction {
+    /// `read` or `write`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Direction::Read => "read",
+            Direction::Write => "write",
+        }
+    }
+}
 
 /// Where in the file a call begins.
 ///

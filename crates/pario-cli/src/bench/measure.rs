@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pario::model::Direction;
 use pario::{CallStatistics, File, Strategy};
 
 use super::arguments::{Directions, Files, Settings, with_strategy};
 use super::contender::{Contender, Level, Way};
 use super::page_cache::PageCache;
-use super::part::{Direction, Part};
+use super::part::Part;
 use super::pieces::Piece;
 use super::scratch::{Scratch, make_together, open_together};
 use super::team::Team;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pario::model::Direction;
 use pario::{Datatype, File, Source, Target, View};
 use serde::{Deserialize, Serialize};
 
@@ -11,22 +12,6 @@ use super::team::Team;
 use super::verify::{Mismatch, Pattern, check_gaps, fill_gaps};
 use super::workload::{Memory, Workload};
 use crate::failure::Failure;
-
-/// Which way the bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Write,
-    Read,
-}
-
-impl Direction {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Direction::Write => "write",
-            Direction::Read => "read",
-        }
-    }
-}
 
 /// A rank's bytes and pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use pario::hints::Switch;
+use pario::model::Direction;
 use pario::storage::{Driver, OpenMode, Posix};
 use pario::{Platform, Strategy};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use serde::Serialize;
 use super::arguments::{Files, Settings, Transport};
 use super::contender::{Contender, Level};
 use super::measure::full_name;
-use super::part::{Direction, Part, Sizes};
+use super::part::{Part, Sizes};
 use super::scratch::Scratch;
 use super::turn::Measured;
 use super::workload::{Program, Workload};

@@ -20,10 +20,10 @@ use std::thread;
 
 use pario::comm::collective::all_gather;
 use pario::comm::{Lane, Tag, block_on, receive};
+use pario::model::Direction;
 use pario::storage::{LockRange, Storage};
 use pario::{CallStatistics, Error, Hints};
 
-use super::part::Direction;
 use super::pieces::Piece;
 use super::team::{Team, lost};
 use crate::failure::Failure;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, value_parser};
-use pario::explain::{Question, Request, explain};
+use pario::explain::{Conditions, Question, Request, explain};
 use pario::model::Direction;
 use pario::model::presets::{Device, Link};
 
@@ -300,9 +300,9 @@ fn document(
         false => all.clone(),
     };
     let mut question = Question::new(direction, requests, machine.profile.clone());
-    question.collective = !arguments.independent;
     question.nodes = nodes;
     if arguments.independent {
+        question.conditions = Conditions::independent(direction);
         // One rank calls, and others have the file open: they decide on locks and sieving.
         let per_node = ranks.div_ceil(nodes).max(1);
         question.node_of_rank = (0..ranks).map(|rank| rank / per_node).collect();
@@ -313,14 +313,11 @@ fn document(
     let scene = Scene {
         workload: workload.name().to_owned(),
         shape: workload.shape(),
-        direction: match direction {
-            Direction::Read => "read",
-            Direction::Write => "write",
-        },
+        direction: direction.name(),
         ranks,
         nodes,
         cores: question.cores,
-        collective: question.collective,
+        collective: question.conditions.collective,
         profile: machine.origin.clone(),
         bytes: question.requests.iter().map(|request| request.bytes).sum(),
         piece_bytes: question.requests.first().map_or(0, |request| request.piece_bytes),
@@ -345,7 +342,8 @@ fn collective_change(
     now_ms: f64,
 ) -> pario::Result<Option<Change>> {
     let mut together = question.clone();
-    (together.requests, together.collective) = (requests, true);
+    let conditions = Conditions::collective(question.conditions.direction);
+    (together.requests, together.conditions) = (requests, conditions);
     let answer = explain(&together)?;
     let predicted_ms = answer.chosen().total_us() / 1e3;
     let what = format!(

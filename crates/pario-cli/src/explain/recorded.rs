@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use pario::Strategy;
-use pario::explain::{Answer, Question, Request, Way, explain};
+use pario::explain::{Answer, Conditions, Question, Request, Way, explain};
 use pario::model::Direction;
 use pario::model::profile::Profile;
 
@@ -49,7 +49,7 @@ struct Done<'a> {
     ms: f64,
     /// Planning, synchronisation, exchange, storage: the means of the ranks.
     parts_ms: [f64; 4],
-    regular: bool,
+    conditions: Conditions,
 }
 
 /// Calls of about the same size that were served in one way for one reason.
@@ -178,7 +178,7 @@ fn kinds(recording: &Recording) -> Vec<Kind<'_>> {
     let mut kinds: Vec<Kind<'_>> = Vec::new();
     for done in served {
         let same = |kind: &&mut Kind<'_>| key(&kind.calls[0]) == key(&done);
-        let share = if is_collective(done.call) { 1 } else { recording.ranks.max(1) };
+        let share = if done.call.is_collective() { 1 } else { recording.ranks.max(1) };
         let own_ms = done.ms / f64::from(share);
         match kinds.iter_mut().find(same) {
             Some(kind) => {
@@ -212,24 +212,8 @@ impl Kind<'_> {
 /// Bytes of all requests, and the mean length of their pieces.
 fn sizes(requests: &[Request]) -> (u64, u64) {
     let bytes = requests.iter().map(|request| request.bytes).sum();
-    let pieces: u64 = requests.iter().map(pieces).sum();
+    let pieces: u64 = requests.iter().map(Request::pieces).sum();
     (bytes, bytes / pieces.max(1))
-}
-
-fn pieces(request: &Request) -> u64 {
-    request.bytes.div_ceil(request.piece_bytes.max(1))
-}
-
-fn is_collective(call: &Call) -> bool {
-    call.call.ends_with("_all")
-}
-
-fn request(call: &Call) -> Request {
-    let (start, bytes) = (call.offset, call.requested_bytes);
-    // A view that names bytes twice has more of them than room.
-    let end = call.end_offset.max(start.saturating_add(bytes));
-    let pieces = call.pieces.unwrap_or(1).max(1);
-    Request { start, end, bytes, piece_bytes: (bytes / pieces).max(1) }
 }
 
 fn parts_ms(call: &Call) -> [f64; 4] {
@@ -246,7 +230,7 @@ fn parts_ms(call: &Call) -> [f64; 4] {
 /// The collective calls: the first of all ranks, then the second, and so on.
 fn collectives(recording: &Recording) -> Vec<Done<'_>> {
     let mut of_rank = vec![Vec::<&Call>::new(); usize::try_from(recording.ranks).unwrap_or(0)];
-    for call in recording.calls.iter().filter(|call| is_collective(call)) {
+    for call in recording.calls.iter().filter(|call| call.is_collective()) {
         let rank = usize::try_from(call.rank).unwrap_or(usize::MAX);
         of_rank.get_mut(rank).into_iter().for_each(|own| own.push(call));
     }
@@ -270,22 +254,22 @@ fn together<'a>(calls: &[&'a Call]) -> Option<Done<'a>> {
     }
     Some(Done {
         call: first,
-        requests: calls.iter().map(|call| request(call)).collect(),
+        requests: calls.iter().map(|call| call.request()).collect(),
         ms: last.seconds * 1e3,
         parts_ms: parts,
-        regular: calls.iter().all(|call| call.regular),
+        conditions: first.conditions(),
     })
 }
 
 fn independent(recording: &Recording) -> Vec<Done<'_>> {
     let done = |call| Done {
         call,
-        requests: vec![request(call)],
+        requests: vec![call.request()],
         ms: call.seconds * 1e3,
         parts_ms: parts_ms(call),
-        regular: call.regular,
+        conditions: call.conditions(),
     };
-    recording.calls.iter().filter(|call| !is_collective(call)).map(done).collect()
+    recording.calls.iter().filter(|call| !call.is_collective()).map(done).collect()
 }
 
 /// What is known of the file and the machine.
@@ -300,16 +284,17 @@ struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    fn question(&self, requests: Vec<Request>, direction: Direction) -> Question {
-        let recording = self.recording;
-        let mut question = Question::new(direction, requests, self.described.profile.clone());
-        question.collective = recording.ranks > 1;
+    fn question(&self, requests: Vec<Request>, conditions: Conditions) -> Question {
+        let (recording, profile) = (self.recording, self.described.profile.clone());
+        let mut question = Question::new(conditions.direction, requests, profile);
+        question.conditions = conditions;
         question.nodes = recording.nodes.max(1);
         question.node_of_rank = match recording.node_of_rank.is_empty() {
             true => vec![0; usize::try_from(recording.ranks).unwrap_or(1)],
             false => recording.node_of_rank.clone(),
         };
         question.cores = recording.cores_of_node.iter().copied().max().unwrap_or(1).max(1);
+        question.cores_of_node = recording.cores_of_node.clone();
         if let Some(storage) = recording.storage {
             question.shared_bytes = storage.shared_bytes;
             question.block_bytes = storage.block_bytes;
@@ -369,14 +354,7 @@ fn document(
     let alike: Vec<&Kind<'_>> = open.kinds.iter().filter(|other| other.is_like(kind)).collect();
     let usage = |error: pario::Error| Failure::Usage(error.to_string());
     let done = median(&kind.calls);
-    let direction = match done.call.call.starts_with("read") {
-        true => Direction::Read,
-        false => Direction::Write,
-    };
-    let mut question = setting.question(done.requests.clone(), direction);
-    question.collective = is_collective(done.call);
-    question.regular = done.regular;
-    question.factors = [done.call.exchange_factor, done.call.storage_factor];
+    let question = setting.question(done.requests.clone(), done.conditions);
     let answer = explain(&question).map_err(usage)?;
     let recorded = (!setting.is_changed).then(|| taken(&answer, done.call)).flatten();
     let (taken, reason) = match recorded {
@@ -440,7 +418,7 @@ fn scene(setting: &Setting<'_>, kind: &Kind<'_>, question: &Question, share_perc
     let (count, call) = (kind.calls.len(), &kind.calls[0].call.call);
     let (bytes, piece_bytes) = sizes(&question.requests);
     let name = setting.name;
-    let times = match (count, question.collective) {
+    let times = match (count, question.conditions.collective) {
         (1, _) => "once".to_owned(),
         (count, true) => format!("{count} times"),
         (count, false) => format!("{count} times on all ranks together"),
@@ -449,14 +427,11 @@ fn scene(setting: &Setting<'_>, kind: &Kind<'_>, question: &Question, share_perc
     Scene {
         workload: format!("{name}: {call}"),
         shape: format!("{times}, {total} of a rank's time, {share_percent:.0} % of all calls"),
-        direction: match question.direction {
-            Direction::Read => "read",
-            Direction::Write => "write",
-        },
+        direction: question.conditions.direction.name(),
         ranks: *ranks,
         nodes: *nodes,
         cores: question.cores,
-        collective: question.collective,
+        collective: question.conditions.collective,
         profile: setting.described.origin.clone(),
         bytes,
         piece_bytes,
@@ -494,8 +469,8 @@ fn combined(
     kind: &Kind<'_>,
     (single, single_ms): (&Question, f64),
 ) -> pario::Result<Option<Change>> {
-    let direction = single.direction;
-    let together = is_collective(kind.calls[0].call);
+    let Conditions { direction, correction, .. } = single.conditions;
+    let together = kind.calls[0].call.is_collective();
     let ranks = usize::try_from(setting.recording.ranks).unwrap_or(1);
     let mut sums = vec![Sum::default(); ranks];
     for done in &kind.calls {
@@ -521,8 +496,11 @@ fn combined(
     let measured_ms = sums.iter().map(|sum| sum.ms).fold(0.0, f64::max);
     let now_ms = single_ms * f64::from(u32::try_from(calls).unwrap_or(u32::MAX));
     let bytes = requests.iter().map(|request| request.bytes).max().unwrap_or(0);
-    let mut question = setting.question(requests, direction);
-    question.factors = single.factors;
+    let conditions = match ranks {
+        1 => Conditions::independent(direction),
+        _ => Conditions::collective(direction),
+    };
+    let question = setting.question(requests, Conditions { correction, ..conditions });
     let answer = explain(&question)?;
     let predicted_ms = answer.chosen().total_us() / 1e3;
     let name = match (direction, ranks) {
@@ -572,10 +550,10 @@ impl Sum {
             pair[0].end == pair[1].start && contiguous(&pair[0]) && contiguous(&pair[1])
         };
         let joined = u64::try_from(sorted.windows(2).filter(touching).count()).unwrap_or(0);
-        let pieces = sorted.iter().map(pieces).sum::<u64>().saturating_sub(joined).max(1);
+        let pieces = sorted.iter().map(Request::pieces).sum::<u64>().saturating_sub(joined).max(1);
         let distinct = sorted.windows(2).all(|pair| pair[0].start != pair[1].start);
         let piece_bytes = (self.bytes / pieces).max(1);
-        let request = Request { start, end, bytes: self.bytes, piece_bytes };
+        let request = Request::of_pieces(start..end, self.bytes, piece_bytes);
         (self.bytes <= end - start && distinct).then_some(request)
     }
 }

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use pario::explain::{self, Conditions, InMemory, Request};
+use pario::model::Direction;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -380,12 +382,8 @@ pub(crate) struct Call {
     pub(crate) end_offset: u64,
     /// Absent in recordings of earlier versions.
     pub(crate) pieces: Option<u64>,
-    #[serde(default = "yes")]
-    pub(crate) regular: bool,
-    #[serde(default = "whole")]
-    pub(crate) exchange_factor: f64,
-    #[serde(default = "whole")]
-    pub(crate) storage_factor: f64,
+    #[serde(flatten)]
+    asked: Asked,
     #[serde(default)]
     pub(crate) moved_bytes: u64,
     #[serde(default)]
@@ -398,10 +396,101 @@ pub(crate) struct Call {
     pub(crate) times: Times,
 }
 
+/// What else planners knew of a call; recordings of earlier versions lack most of it.
+#[derive(Clone, Debug, Deserialize)]
+struct Asked {
+    piece_bytes: Option<u64>,
+    sorted: Option<bool>,
+    #[serde(default = "yes")]
+    memory_in_order: bool,
+    memory_piece_bytes: Option<u64>,
+    collective: Option<bool>,
+    #[serde(default = "yes")]
+    regular: bool,
+    #[serde(default)]
+    atomic: bool,
+    undisturbed: Option<bool>,
+    #[serde(default)]
+    overlaps: bool,
+    correction: Option<Correction>,
+    /// In recordings of earlier versions.
+    exchange_factor: Option<f64>,
+    storage_factor: Option<f64>,
+}
+
+/// How measured times compared with predicted ones.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Correction {
+    independent: Factors,
+    shared: Factors,
+    messages: Factors,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Factors {
+    exchange: f64,
+    storage: f64,
+}
+
+impl From<Factors> for explain::Factors {
+    fn from(Factors { exchange, storage }: Factors) -> explain::Factors {
+        explain::Factors { exchange, storage }
+    }
+}
+
+impl Asked {
+    fn correction(&self) -> explain::Correction {
+        let (exchange, storage) = (self.exchange_factor, self.storage_factor);
+        let (exchange, storage) = (exchange.unwrap_or(1.0), storage.unwrap_or(1.0));
+        match self.correction {
+            Some(Correction { independent, shared, messages }) => explain::Correction {
+                independent: independent.into(),
+                shared: shared.into(),
+                messages: messages.into(),
+            },
+            None => explain::Correction::of_all(explain::Factors { exchange, storage }),
+        }
+    }
+}
+
 impl Call {
     /// Whether all ranks make it together.
     pub(crate) fn is_collective(&self) -> bool {
         self.call.ends_with("_all")
+    }
+
+    /// What its rank asked for.
+    pub(crate) fn request(&self) -> Request {
+        let (start, end, bytes) = (self.offset, self.end_offset, self.requested_bytes);
+        let pieces = self.pieces.unwrap_or(1).max(1);
+        let piece_bytes = self.asked.piece_bytes.unwrap_or((bytes / pieces).max(1));
+        // A view that names bytes twice has more of them than room.
+        let has_room = bytes <= end.saturating_sub(start);
+        let memory = InMemory {
+            in_order: self.asked.memory_in_order,
+            piece_bytes: self.asked.memory_piece_bytes.unwrap_or(u64::MAX).max(1),
+        };
+        let within = start..end.max(start);
+        let request = Request::of_pieces(within, bytes, piece_bytes.max(1));
+        Request { sorted: self.asked.sorted.unwrap_or(has_room), memory, ..request }
+    }
+
+    /// What was the same on all ranks of the call.
+    pub(crate) fn conditions(&self) -> Conditions {
+        let direction = match self.call.starts_with("read") {
+            true => Direction::Read,
+            false => Direction::Write,
+        };
+        let collective = self.asked.collective.unwrap_or(self.is_collective());
+        Conditions {
+            collective,
+            regular: self.asked.regular,
+            atomic: self.asked.atomic,
+            undisturbed: self.asked.undisturbed.unwrap_or(collective),
+            overlaps: self.asked.overlaps,
+            correction: self.asked.correction(),
+            ..Conditions::independent(direction)
+        }
     }
 }
 
@@ -424,8 +513,4 @@ fn one() -> u32 {
 
 fn yes() -> bool {
     true
-}
-
-fn whole() -> f64 {
-    1.0
 }

@@ -43,15 +43,16 @@ pub(crate) struct Buffer {
 
 /// How the bytes of a request lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct InMemory {
+pub struct InMemory {
     /// Whether they come in the same order as in the file, gaps aside.
-    pub(crate) in_order: bool,
-    /// Mean length of the contiguous pieces.
-    pub(crate) piece_bytes: u64,
+    pub in_order: bool,
+    /// Mean length of the contiguous pieces; the greatest number if there is only one.
+    pub piece_bytes: u64,
 }
 
 impl InMemory {
-    pub(crate) const CONTIGUOUS: InMemory = InMemory { in_order: true, piece_bytes: u64::MAX };
+    /// In one piece.
+    pub const CONTIGUOUS: InMemory = InMemory { in_order: true, piece_bytes: u64::MAX };
 }
 
 impl Buffer {

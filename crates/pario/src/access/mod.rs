@@ -14,8 +14,8 @@ use crate::error::{Error, ErrorClass, Result};
 pub(crate) mod memory;
 pub(crate) mod windows;
 
-pub(crate) use memory::{Buffer, InMemory};
-pub use memory::{OwnedBuffer, Source, Target, Typed};
+pub(crate) use memory::Buffer;
+pub use memory::{InMemory, OwnedBuffer, Source, Target, Typed};
 
 /// The file side of a request, or of a part of one.
 ///

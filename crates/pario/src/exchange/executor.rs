@@ -23,8 +23,9 @@ use super::window::Window;
 use crate::access::Access;
 use crate::access::memory::Parcel;
 use crate::error::Result;
+use crate::plan::Shuffled;
 use crate::plan::two_phase::{Placement, Route};
-use crate::plan::{Direction, Shuffled};
+use crate::request::Direction;
 use crate::statistics::CallStatistics;
 use crate::virtual_time::Moment;
 

@@ -22,8 +22,9 @@ use crate::hints::Hints;
 use crate::number::wide;
 use crate::plan::two_phase::{Service, SharedWindows};
 use crate::plan::{
-    Correction, Direction, FileFacts, Lesson, Plan, Planning, Shuffled, Steps, Summary,
+    Conditions, Correction, FileFacts, Lesson, Plan, Planning, Request, Shuffled, Steps,
 };
+use crate::request::Direction;
 use crate::statistics::Asked;
 use crate::virtual_time::Moment;
 
@@ -56,38 +57,21 @@ pub(crate) struct Circumstances<'a> {
 
 impl Circumstances<'_> {
     /// An independent request, which this rank knows and nobody else asks for.
-    fn planning<'a>(&'a self, requests: &'a [Summary]) -> Planning<'a> {
-        Planning {
-            direction: self.direction,
-            requests,
-            collective: false,
-            atomic: self.atomic,
-            undisturbed: false,
-            all_known: true,
-            overlaps: false,
-            hints: self.hints,
-            file: self.file,
-            correction: self.lesson.correction,
-        }
+    fn conditions(&self) -> Conditions {
+        let (atomic, correction) = (self.atomic, self.lesson.correction);
+        Conditions { atomic, correction, ..Conditions::independent(self.direction) }
     }
-}
 
-fn summary(access: &Access, memory: InMemory) -> Summary {
-    Summary {
-        memory,
-        reach: access.reach(),
-        len: access.len(),
-        piece_bytes: access.piece_bytes(),
-        sorted: access.is_sorted(),
+    fn plan(&self, requests: &[Request], conditions: Conditions) -> Plan {
+        Plan::new(&Planning { requests, conditions, hints: self.hints, file: self.file })
     }
 }
 
 /// Plans a request that concerns nobody else.
 pub(crate) fn alone(around: &Circumstances<'_>, own: Access) -> Prepared {
-    let summaries = &[summary(&own, around.memory)];
-    let plan = Plan::new(&around.planning(summaries));
-    let asked = Asked::new(&summaries[0], true, around.lesson.correction.of(plan.base.kind));
-    prepared(around, own, plan, asked)
+    let (request, conditions) = (Request::new(&own, around.memory), around.conditions());
+    let plan = around.plan(&[request], conditions);
+    prepared(around, own, plan, Asked::new(request, conditions))
 }
 
 /// What is planned of an independent request.
@@ -144,32 +128,32 @@ pub(crate) async fn together(
     let own = own.map_err(|_| {
         Error::new(ErrorClass::Intern, format!("{}: a rank's request got lost", around.name))
     })?;
-    let summaries: Vec<Summary> = announcements.iter().map(|one| one.summary.clone()).collect();
+    let requests: Vec<Request> = announcements.iter().map(|one| one.request).collect();
     // All ranks look at the same words, so that they come to the same conclusion.
     let undisturbed = announcements.iter().all(|one| one.blocking);
-    let all_known = announcements.iter().all(|one| one.access.is_some());
+    let regular = announcements.iter().all(|one| one.access.is_some());
     let correction = lessons[0].correction;
-    let around_all = around.planning(&summaries);
-    let planning = Planning { collective: true, undisturbed, all_known, correction, ..around_all };
-    let mut plan = Plan::new(&planning);
+    let mut conditions =
+        Conditions { collective: true, undisturbed, regular, correction, ..around.conditions() };
+    let mut plan = around.plan(&requests, conditions);
     let (mut peers, mut disjoint) = (Vec::new(), true);
     if let Steps::Shuffled(shuffled) = &plan.steps {
         let accesses = announcements.into_iter().map(|one| one.access).collect();
         peers = learn(communicator, call, shuffled, &own, accesses).await?;
         if around.direction == Direction::Write {
             disjoint = match shuffled.shared() {
-                _ if all_known => are_apart(communicator, call, &peers).await?,
+                _ if regular => are_apart(communicator, call, &peers).await?,
                 Some(_) => are_disjoint(communicator, call, shuffled, &peers).await?,
                 None => all_disjoint(&peers),
             };
             // Two ranks must not copy to a byte at once, and all must know that none do.
             if !disjoint && shuffled.shared().is_some() {
-                plan = Plan::new(&Planning { overlaps: true, ..planning });
+                conditions.overlaps = true;
+                plan = around.plan(&requests, conditions);
             }
         }
     }
-    let own_summary = &summaries[index(communicator.rank())];
-    let asked = Asked::new(own_summary, all_known, correction.of(plan.base.kind));
+    let asked = Asked::new(requests[index(communicator.rank())], conditions);
     let prepared = Prepared {
         peers,
         disjoint,
@@ -223,22 +207,18 @@ fn opening(reader: &mut Reader<'_>) -> Result<(Known, Lesson)> {
 struct Announcement {
     blocking: bool,
     error: Option<Error>,
-    summary: Summary,
+    request: Request,
     /// The access itself, if it is short.
     access: Option<Access>,
 }
 
 impl Announcement {
     fn new(around: &Circumstances<'_>, own: &Result<Access>) -> Announcement {
-        let (error, summary, access) = match own {
-            Ok(access) => (None, summary(access, around.memory), Some(access.clone())),
-            Err(error) => {
-                let (sorted, memory) = (true, InMemory::CONTIGUOUS);
-                let nothing = Summary { reach: 0..0, len: 0, piece_bytes: 1, sorted, memory };
-                (Some(error.clone()), nothing, None)
-            }
+        let (error, request, access) = match own {
+            Ok(access) => (None, Request::new(access, around.memory), Some(access.clone())),
+            Err(error) => (Some(error.clone()), Request::NOTHING, None),
         };
-        Announcement { blocking: around.blocking, error, summary, access }
+        Announcement { blocking: around.blocking, error, request, access }
     }
 
     /// The name of the call and the plans that the rank has for it; if it has none, its request.
@@ -252,7 +232,7 @@ impl Announcement {
         }
         writer.unsigned(u64::from(self.blocking));
         writer.error(self.error.as_ref());
-        self.summary.write(&mut writer);
+        self.request.write(&mut writer);
         let mut access = Writer::default();
         if let Some(own) = &self.access {
             own.write(&mut access);
@@ -269,13 +249,13 @@ impl Announcement {
         opening(&mut reader)?;
         let blocking = reader.unsigned()? != 0;
         let error = reader.error()?;
-        let summary = Summary::read(&mut reader)?;
+        let request = Request::read(&mut reader)?;
         let access = match reader.text()? {
             [] => None,
             bytes => Some(Access::read(&mut Reader::new(bytes))?),
         };
         reader.finish()?;
-        Ok(Announcement { blocking, error, summary, access })
+        Ok(Announcement { blocking, error, request, access })
     }
 }
 

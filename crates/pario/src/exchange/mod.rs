@@ -26,7 +26,8 @@ use crate::access::memory::Parcel;
 use crate::access::{Access, Buffer};
 use crate::comm::Communicator;
 use crate::error::{Error, Result};
-use crate::plan::{Correction, Direction, Plan, Steps};
+use crate::plan::{Correction, Plan, Steps};
+use crate::request::Direction;
 use crate::statistics::{Asked, CallStatistics};
 use crate::storage::Storage;
 
@@ -129,7 +130,7 @@ impl Job<'_> {
     pub(crate) async fn run(&self, statistics: &mut CallStatistics) -> Result<u64> {
         let plan = &self.prepared.plan;
         statistics.describe(plan, self.correction, self.communicator.size());
-        statistics.asked.add(&self.prepared.asked);
+        statistics.ask(&self.prepared.asked);
         match &plan.steps {
             Steps::Independent(steps) => {
                 let part = match &self.refused {

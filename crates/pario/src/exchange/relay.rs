@@ -19,7 +19,8 @@ use crate::access::memory::Parcel;
 use crate::comm::Lane;
 use crate::error::Result;
 use crate::number::{narrow, wide};
-use crate::plan::{Direction, Phases};
+use crate::plan::Phases;
+use crate::request::Direction;
 use crate::virtual_time::Moment;
 
 /// Bytes of a length in a message.

@@ -12,7 +12,8 @@
 //! messages). A kind that no call has used takes over the factors of the one that calls use.
 
 use crate::number::real;
-use crate::plan::{Correction, Cost, Direction, Factors, Kind, Lesson, Part};
+use crate::plan::{Correction, Cost, Factors, Kind, Lesson, Part};
+use crate::request::Direction;
 
 /// Shorter times say nothing.
 const TIME_MIN_US: f64 = 50.0;

@@ -21,7 +21,7 @@ use crate::comm::block_on;
 use crate::datatype::{Datatype, Elementary};
 use crate::error::{Error, ErrorClass, Result};
 use crate::hints::HintSet;
-use crate::plan::Direction;
+use crate::request::Direction;
 use crate::request::{Kind, Position};
 use crate::storage;
 use crate::view::View;

@@ -8,7 +8,7 @@ use crate::comm::collective::{broadcast, reduce};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::hints::Statistics;
-use crate::plan::Direction;
+use crate::request::Direction;
 use crate::statistics::{CallStatistics, FileStatistics, Records, Summary, calls_max};
 
 impl Handle {

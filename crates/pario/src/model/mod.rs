@@ -17,11 +17,4 @@ pub mod paper;
 pub mod presets;
 pub mod profile;
 
-/// Which way bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From storage to memory.
-    Read,
-    /// From memory to storage.
-    Write,
-}
+pub use crate::request::Direction;

@@ -11,7 +11,7 @@
 
 use super::constants::{LONGER_SIEVE_BYTES, LONGER_WINDOWS_BYTES, ROUNDS_MAX};
 use super::cost::{Correction, Cost, Part, cost, is_slow};
-use super::{Direction, Planning, Steps, Summary, independent, phased, rank_of, two_phase};
+use super::{Direction, Planning, Request, Steps, independent, phased, rank_of, two_phase};
 use crate::access::InMemory;
 use crate::hints::{Hints, Strategy, Switch};
 
@@ -47,8 +47,8 @@ impl Allowed {
 pub(super) fn choose(planning: &Planning<'_>) -> Choice {
     let Allowed { strategies, reason } = allowed(planning);
     let mut candidates = candidates(planning, &strategies);
-    let place = best(&candidates, planning.correction);
-    let reason = reason.unwrap_or_else(|| why(&candidates, place, planning.correction));
+    let place = best(&candidates, planning.conditions.correction);
+    let reason = reason.unwrap_or_else(|| why(&candidates, place, planning.conditions.correction));
     let best = candidates.swap_remove(place);
     let others = candidates.into_iter().map(|candidate| candidate.base).collect();
     Choice { best, others, reason }
@@ -56,7 +56,7 @@ pub(super) fn choose(planning: &Planning<'_>) -> Choice {
 
 /// Every way to serve a request, whether or not switches allow it.
 pub(crate) fn all_candidates(planning: &Planning<'_>) -> Vec<Candidate> {
-    let strategies: &[Strategy] = match planning.collective {
+    let strategies: &[Strategy] = match planning.conditions.collective {
         _ if planning.requests.iter().any(|request| !request.sorted) => &[Strategy::Direct],
         true => &[
             Strategy::Direct,
@@ -131,7 +131,8 @@ fn sieve_buffers(planning: &Planning<'_>) -> Vec<Hints> {
     let slow = is_slow(&planning.file.profile.storage.write);
     let sieve_write_buffer_bytes = LONGER_SIEVE_BYTES;
     let longer = Hints { sieve_write_buffer_bytes, ..hints.clone() };
-    let longer = (open && slow && planning.direction == Direction::Write).then_some(longer);
+    let longer =
+        (open && slow && planning.conditions.direction == Direction::Write).then_some(longer);
     [hints.clone()].into_iter().chain(longer).collect()
 }
 
@@ -214,14 +215,14 @@ fn allowed(planning: &Planning<'_>) -> Allowed {
     if needs_order && planning.requests.iter().any(|request| !request.sorted) {
         return Allowed::only(Strategy::Direct, "a view names bytes twice or out of order");
     }
-    if planning.atomic && planning.collective {
+    if planning.conditions.atomic && planning.conditions.collective {
         let strategies = independent(planning).strategies;
         return Allowed { strategies, reason: Some("atomic mode serialises whole requests") };
     }
     match wanted {
-        Strategy::Auto if planning.collective => collective(planning),
+        Strategy::Auto if planning.conditions.collective => collective(planning),
         Strategy::Auto => independent(planning),
-        _ if shuffled && !planning.collective => {
+        _ if shuffled && !planning.conditions.collective => {
             let reason = Some("an independent request has no partners");
             Allowed { reason, ..independent(planning) }
         }
@@ -255,7 +256,7 @@ pub(crate) fn is_left_open(hints: &Hints, direction: Direction) -> bool {
 /// What `auto` chooses from for a collective.
 fn collective(planning: &Planning<'_>) -> Allowed {
     let hints = planning.hints;
-    let switch = match planning.direction {
+    let switch = match planning.conditions.direction {
         Direction::Read => hints.collective_read,
         Direction::Write => hints.collective_write,
     };
@@ -283,12 +284,12 @@ fn collective(planning: &Planning<'_>) -> Allowed {
 
 /// What `auto` chooses from where a rank works for itself.
 fn independent(planning: &Planning<'_>) -> Allowed {
-    let contiguous = planning.requests.iter().all(|one| one.reach.end - one.reach.start == one.len);
+    let contiguous = planning.requests.iter().all(|one| one.reach() == one.bytes);
     let unsorted = planning.requests.iter().any(|request| !request.sorted);
     if contiguous || unsorted {
         return Allowed { strategies: vec![Strategy::Direct], reason: None };
     }
-    let switch = match planning.direction {
+    let switch = match planning.conditions.direction {
         Direction::Read => planning.hints.sieve_read,
         Direction::Write => planning.hints.sieve_write,
     };
@@ -313,22 +314,22 @@ fn may_sieve(planning: &Planning<'_>) -> bool {
         1 => file.unique_open || file.range_locks && asked,
         _ => file.range_locks,
     };
-    planning.direction == Direction::Read || file.readable && safe
+    planning.conditions.direction == Direction::Read || file.readable && safe
 }
 
 /// All requests as one.
-pub(super) fn total(requests: &[Summary]) -> Summary {
-    let busy = || requests.iter().filter(|request| request.len > 0);
-    let len: u64 = busy().map(|request| request.len).sum();
-    let pieces: u64 = busy().map(|request| (request.len / request.piece_bytes).max(1)).sum();
-    let start = busy().map(|request| request.reach.start).min().unwrap_or(0);
-    let end = busy().map(|request| request.reach.end).max().unwrap_or(0);
+pub(super) fn total(requests: &[Request]) -> Request {
+    let busy = || requests.iter().filter(|request| request.bytes > 0);
+    let len: u64 = busy().map(|request| request.bytes).sum();
+    let pieces: u64 = busy().map(|request| (request.bytes / request.piece_bytes).max(1)).sum();
+    let start = busy().map(|request| request.start).min().unwrap_or(0);
+    let end = busy().map(|request| request.end).max().unwrap_or(0);
     let sorted = requests.iter().all(|request| request.sorted);
     let piece_bytes = (len / pieces.max(1)).max(1);
     let in_order = requests.iter().all(|request| request.memory.in_order);
-    let pieces = busy().map(|request| (request.len / request.memory.piece_bytes).max(1));
+    let pieces = busy().map(|request| (request.bytes / request.memory.piece_bytes).max(1));
     let memory = InMemory { in_order, piece_bytes: (len / pieces.sum::<u64>().max(1)).max(1) };
-    Summary { reach: start..end, len, piece_bytes, sorted, memory }
+    Request { start, end, bytes: len, piece_bytes, sorted, memory }
 }
 
 #[cfg(test)]
@@ -338,19 +339,19 @@ mod tests {
     use crate::plan::FileFacts;
 
     /// Ranks with pieces of `piece` bytes dealt out in turn, `gap` unused bytes after each turn.
-    fn cyclic(ranks: u64, piece: u64, turns: u64, gap: u64) -> Vec<Summary> {
+    fn cyclic(ranks: u64, piece: u64, turns: u64, gap: u64) -> Vec<Request> {
         let period = ranks * piece + gap;
-        let one = |rank: u64| Summary {
-            reach: rank * piece..rank * piece + (turns - 1) * period + piece,
-            len: piece * turns,
-            piece_bytes: piece,
-            sorted: true,
-            memory: InMemory::CONTIGUOUS,
+        let one = |rank: u64| {
+            Request::of_pieces(
+                rank * piece..rank * piece + (turns - 1) * period + piece,
+                piece * turns,
+                piece,
+            )
         };
         (0..ranks).map(one).collect()
     }
 
-    fn chosen(requests: &[Summary], collective: bool, hints: &Hints) -> Strategy {
+    fn chosen(requests: &[Request], collective: bool, hints: &Hints) -> Strategy {
         let file = FileFacts::of_threads(if collective { requests.len() } else { 4 });
         choose(&Planning::of(Direction::Write, requests, collective, hints, &file)).best.strategy
     }
@@ -436,13 +437,7 @@ mod tests {
     #[test]
     fn a_range_of_too_many_rounds_is_not_shuffled() {
         let hints = Hints { strategy: Strategy::TwoPhase, ..Hints::default() };
-        let far = Summary {
-            reach: 0..1 << 62,
-            len: 8,
-            piece_bytes: 4,
-            sorted: true,
-            memory: InMemory::CONTIGUOUS,
-        };
+        let far = Request::of_pieces(0..1 << 62, 8, 4);
         assert_eq!(chosen(&[far.clone(), far], true, &hints), Strategy::List);
     }
 }

@@ -14,7 +14,7 @@ use super::cause::Cause;
 use super::choose::total;
 use super::independent::{Independent, LockRule};
 use super::two_phase::{Holes, Placement, Route, SharedWindows, Shuffled};
-use super::{Direction, FileFacts, Phases, Planning, Steps, Summary, rank_of};
+use super::{Direction, FileFacts, Phases, Planning, Request, Steps, rank_of};
 use crate::model::profile::{Access, Accesses, Curve, Pattern, Profile};
 use crate::number::{real, wide};
 
@@ -96,13 +96,16 @@ impl Kind {
 
 /// How measured times of one kind of plans compare with predicted ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Factors {
-    pub(crate) exchange: f64,
-    pub(crate) storage: f64,
+pub struct Factors {
+    /// Time in the exchange in proportion to what the profile says.
+    pub exchange: f64,
+    /// The same for storage.
+    pub storage: f64,
 }
 
 impl Factors {
-    pub(crate) fn of(&self, part: Part) -> f64 {
+    /// The factor of a part of the time.
+    pub fn of(&self, part: Part) -> f64 {
         match part {
             Part::Exchange => self.exchange,
             Part::Storage => self.storage,
@@ -119,16 +122,25 @@ impl Default for Factors {
 
 /// How measured times compare with predicted ones, learned from earlier calls on a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Correction {
-    independent: Factors,
-    shared: Factors,
-    messages: Factors,
+pub struct Correction {
+    /// Where every rank works for itself.
+    pub independent: Factors,
+    /// Where windows are in shared memory.
+    pub shared: Factors,
+    /// Where they are in the memory of aggregators.
+    pub messages: Factors,
 }
 
 impl Correction {
     /// The same factors for all kinds of plans.
-    pub(crate) fn of_all(factors: Factors) -> Correction {
+    pub fn of_all(factors: Factors) -> Correction {
         Correction { independent: factors, shared: factors, messages: factors }
+    }
+
+    /// Whether all factors are numbers above 0.
+    pub(crate) fn is_sound(&self) -> bool {
+        let factors = Kind::ALL.iter().map(|&kind| self.of(kind));
+        factors.flat_map(|one| [one.exchange, one.storage]).all(|one| one > 0.0 && one.is_finite())
     }
 
     pub(crate) fn of(&self, kind: Kind) -> Factors {
@@ -190,7 +202,7 @@ impl Cost {
 pub(super) fn cost(planning: &Planning<'_>, steps: &Steps) -> Cost {
     let scene = Scene::new(planning);
     let mut cost = Cost { kind: Kind::of(steps), ranks_in_storage: 1, terms: Vec::new() };
-    if planning.collective {
+    if planning.conditions.collective {
         scene.together(&mut cost);
     }
     match steps {
@@ -205,7 +217,7 @@ pub(super) fn cost(planning: &Planning<'_>, steps: &Steps) -> Cost {
 struct Scene<'a> {
     planning: &'a Planning<'a>,
     profile: &'a Profile,
-    total: Summary,
+    total: Request,
     ranks: u32,
     nodes: u32,
     /// Ranks of the busiest node, and its cores.
@@ -237,13 +249,18 @@ impl<'a> Scene<'a> {
         let busiest = file.members().max_by_key(|(ranks, _)| ranks.len());
         let (members, cores) = busiest.unwrap_or_default();
         // An independent call is of one rank, and others may be busy as well: it has a core.
-        let node_ranks = if planning.collective { rank_of(members.len()).max(1) } else { 1 };
+        let node_ranks =
+            if planning.conditions.collective { rank_of(members.len()).max(1) } else { 1 };
         Scene {
             planning,
             profile: &file.profile,
             total: total(planning.requests),
             ranks,
-            nodes: if planning.collective { rank_of(file.cores.len()).max(1) } else { 1 },
+            nodes: if planning.conditions.collective {
+                rank_of(file.cores.len()).max(1)
+            } else {
+                1
+            },
             node_ranks,
             cores: cores.max(1),
         }
@@ -260,7 +277,7 @@ impl<'a> Scene<'a> {
     }
 
     fn pieces(&self) -> f64 {
-        real(self.total.len) / real(self.total.piece_bytes.max(1))
+        real(self.total.bytes) / real(self.total.piece_bytes.max(1))
     }
 
     /// All ranks announce what they ask for, and at the end how it went.
@@ -269,7 +286,7 @@ impl<'a> Scene<'a> {
         let steps = f64::from(self.nodes.next_power_of_two().trailing_zeros());
         let barrier_us = self.barrier_us() + 2.0 * steps * network.latency_us;
         cost.add(Cause::Barriers, 2.0 * barrier_us);
-        let irregular = match self.planning.all_known {
+        let irregular = match self.planning.conditions.regular {
             true => 0.0,
             false => self.pieces() / f64::from(self.ranks),
         };
@@ -320,14 +337,14 @@ impl<'a> Scene<'a> {
         let ranks = at_once.saturating_mul(calls.nodes);
         let Calls { bytes, pattern, .. } = calls;
         let access = Access { bytes, pattern, ranks, working_set: self.working_set() };
-        let each_us = self.profile.access_us(calls.direction.into(), access);
+        let each_us = self.profile.access_us(calls.direction, access);
         let call_us = each_us.min(accesses.call_us);
         let bytes_us = each_us - call_us;
         let at_most = if calls.batched { calls_at_once(accesses.call_us) } else { 1 };
         let overlap = f64::from(at_most).min(calls.count).max(1.0);
         // While calls wait, the bytes of others are moved.
         let alone = Access { ranks: 1, ..access };
-        let alone_us = self.profile.access_us(calls.direction.into(), alone) - call_us;
+        let alone_us = self.profile.access_us(calls.direction, alone) - call_us;
         let beside_us = match waits {
             true => bytes_us - alone_us / overlap,
             false => 0.0,
@@ -347,7 +364,7 @@ impl<'a> Scene<'a> {
     /// Copies of the pieces of the busiest node between users' memory and something contiguous.
     fn user_copies_us(&self) -> f64 {
         let memory = &self.profile.memory;
-        let (usual, random) = match self.planning.direction {
+        let (usual, random) = match self.planning.conditions.direction {
             Direction::Write => (&memory.gather, &memory.gather_random),
             Direction::Read => (&memory.scatter, &memory.scatter_random),
         };
@@ -357,7 +374,7 @@ impl<'a> Scene<'a> {
 
     /// Copies of pieces between memory that ranks have for them and something contiguous.
     fn copies_us(&self, bytes: f64, of: u32) -> f64 {
-        let curve = match self.planning.direction {
+        let curve = match self.planning.conditions.direction {
             Direction::Write => &self.profile.memory.gather,
             Direction::Read => &self.profile.memory.scatter,
         };
@@ -382,26 +399,26 @@ impl<'a> Scene<'a> {
     /// Bytes that a node uses again and again, as far as a request tells: the file up to its end,
     /// and as much memory. Calls before this one have used what is before it in the file.
     fn working_set(&self) -> u64 {
-        (self.total.reach.end / u64::from(self.nodes)).saturating_mul(2)
+        (self.total.end / u64::from(self.nodes)).saturating_mul(2)
     }
 
     /// Whether pieces are whole pages of the file, as far as means can tell.
     fn has_whole_pages(&self) -> bool {
-        let mut busy = self.planning.requests.iter().filter(|one| one.len > 0);
-        busy.all(|one| one.piece_bytes % PAGE_BYTES == 0 && one.reach.start % PAGE_BYTES == 0)
+        let mut busy = self.planning.requests.iter().filter(|one| one.bytes > 0);
+        busy.all(|one| one.piece_bytes % PAGE_BYTES == 0 && one.start % PAGE_BYTES == 0)
     }
 
     fn node_bytes(&self) -> f64 {
-        real(self.total.len) * self.node_share()
+        real(self.total.bytes) * self.node_share()
     }
 
     fn independent(&self, steps: &Independent, cost: &mut Cost) {
-        let direction = self.planning.direction;
+        let direction = self.planning.conditions.direction;
         let pieces = self.pieces() * self.node_share();
         // Views may reach as far as offsets go.
-        let lens = self.planning.requests.iter().map(|one| one.reach.end - one.reach.start);
+        let lens = self.planning.requests.iter().map(Request::reach);
         let reach = lens.fold(0, u64::saturating_add);
-        let hole_bytes = real(reach.saturating_sub(self.total.len)) / self.pieces().max(1.0);
+        let hole_bytes = real(reach.saturating_sub(self.total.bytes)) / self.pieces().max(1.0);
         let holes = hole_bytes >= 1.0;
         let sieves = holes && hole_bytes <= real(steps.hole_bytes);
         let pattern = match holes {
@@ -456,19 +473,19 @@ impl<'a> Scene<'a> {
 
     /// Bytes of a file range in windows: more than those asked for where there are holes.
     fn touched(&self) -> u64 {
-        self.total.reach.end - self.total.reach.start
+        self.total.reach()
     }
 
     /// Windows of all aggregators of the busiest node, moved by storage calls of `bytes`.
     fn windows(&self, shuffled: &Shuffled, bytes: u64, servers: u32, cost: &mut Cost) {
-        let direction = self.planning.direction;
+        let direction = self.planning.conditions.direction;
         let bytes = bytes.clamp(1, self.touched().max(1));
         let nodes = self.nodes.min(rank_of(shuffled.domains().len())).max(1);
         let count = (real(self.touched()) / real(bytes)).max(1.0) / f64::from(nodes);
         let (pattern, batched) = (Pattern::Sequential, false);
         let continued = nodes * servers == 1;
         let calls = Calls { direction, count, bytes, pattern, nodes, servers, batched, continued };
-        let has_holes = self.total.len < self.touched();
+        let has_holes = self.total.bytes < self.touched();
         if direction == Direction::Write && has_holes {
             match shuffled.holes() {
                 Holes::Skipped => {
@@ -518,8 +535,8 @@ impl<'a> Scene<'a> {
     /// Ranks that have bytes in a window, on average.
     fn senders(&self, window_bytes: u64) -> f64 {
         let touched = real(self.touched()).max(1.0);
-        let busy = || self.planning.requests.iter().filter(|one| one.len > 0);
-        let reach = |one: &Summary| real(one.reach.end - one.reach.start);
+        let busy = || self.planning.requests.iter().filter(|one| one.bytes > 0);
+        let reach = |one: &Request| real(one.reach());
         let covered: f64 = busy().map(|one| (reach(one) + real(window_bytes)).min(touched)).sum();
         (covered / touched).clamp(1.0, f64::from(self.ranks))
     }
@@ -534,9 +551,9 @@ impl<'a> Scene<'a> {
         let messages = self.senders(shuffled.window_bytes()) * real(shuffled.rounds());
         cost.add(Cause::Messages, messages * (1.0 - away) * node.latency_us);
         // The links of the nodes that have aggregators carry the bytes of all others.
-        let carried = real(self.total.len) * away / f64::from(serving_nodes);
+        let carried = real(self.total.bytes) * away / f64::from(serving_nodes);
         let away_us = [messages * away * network.latency_us, carried / network.bytes_per_s * 1e6];
-        let local = real(self.total.len) * (1.0 - away) / f64::from(serving_nodes);
+        let local = real(self.total.bytes) * (1.0 - away) / f64::from(serving_nodes);
         let running = f64::from(self.running(self.node_ranks));
         cost.add(Cause::BytesOnNode, local / node.bytes_per_s * 1e6 / running);
         self.packed(aggregators, on_node, cost);
@@ -556,7 +573,7 @@ impl<'a> Scene<'a> {
     fn packed(&self, aggregators: u32, on_node: u32, cost: &mut Cost) {
         cost.add(Cause::PiecesPacked, self.user_copies_us());
         let serving_nodes = f64::from(self.nodes.min(aggregators));
-        let assembled = real(self.total.len) / serving_nodes;
+        let assembled = real(self.total.bytes) / serving_nodes;
         cost.add(Cause::WindowsAssembled, self.copies_us(assembled, on_node));
     }
 
@@ -572,7 +589,7 @@ impl<'a> Scene<'a> {
     fn phases(&self, shuffled: &Shuffled, phases: Phases, cost: &mut Cost) {
         let (node, network) = (self.profile.messages.node, self.profile.messages.network);
         let rounds = real(shuffled.rounds());
-        let half = real(self.total.len) / f64::from(self.ranks) / 2.0;
+        let half = real(self.total.bytes) / f64::from(self.ranks) / 2.0;
         let per_node = self.ranks.div_ceil(self.nodes).max(1);
         let (mut messages_us, mut away_us, mut local_us) = (0.0, 0.0, 0.0);
         let running = f64::from(self.running(self.node_ranks));
@@ -610,7 +627,7 @@ impl<'a> Scene<'a> {
         let together = 1u64.checked_shl(phases.count).unwrap_or(u64::MAX);
         let bytes = self.total.piece_bytes.saturating_mul(together);
         let count = (self.node_bytes() / real(bytes.max(1))).max(1.0);
-        let (direction, servers) = (self.planning.direction, self.node_ranks);
+        let (direction, servers) = (self.planning.conditions.direction, self.node_ranks);
         let (nodes, pattern, batched) = (self.nodes, Pattern::Scattered, true);
         let continued = false;
         let calls = Calls { direction, count, bytes, pattern, nodes, servers, batched, continued };
@@ -623,20 +640,19 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::access::InMemory;
     use crate::hints::{Hints, Strategy};
     use crate::model::profile::Reuse;
     use crate::plan::FileFacts;
     use crate::plan::choose::all_candidates;
 
     /// Two ranks that take turns with pieces of 4096 bytes, beginning at `first`.
-    fn requests(first: u64, turns: u64) -> Vec<Summary> {
-        let one = |rank: u64| Summary {
-            reach: first + rank * 4096..first + (2 * turns + rank - 1) * 4096,
-            len: turns * 4096,
-            piece_bytes: 4096,
-            sorted: true,
-            memory: InMemory::CONTIGUOUS,
+    fn requests(first: u64, turns: u64) -> Vec<Request> {
+        let one = |rank: u64| {
+            Request::of_pieces(
+                first + rank * 4096..first + (2 * turns + rank - 1) * 4096,
+                turns * 4096,
+                4096,
+            )
         };
         vec![one(0), one(1)]
     }
@@ -644,7 +660,7 @@ mod tests {
     /// The cost of one strategy with a changed profile.
     fn cost_of(
         strategy: Strategy,
-        requests: &[Summary],
+        requests: &[Request],
         change: impl FnOnce(&mut Profile),
     ) -> Cost {
         let mut file = FileFacts::of_threads(requests.len());
@@ -661,7 +677,7 @@ mod tests {
     fn pieces_of_memory_are_packed() {
         let mut requests = requests(0, 100);
         let exchanged =
-            |requests: &[Summary]| cost_of(Strategy::List, requests, |_| {}).of(Part::Exchange);
+            |requests: &[Request]| cost_of(Strategy::List, requests, |_| {}).of(Part::Exchange);
         assert!(exchanged(&requests) <= 0.0);
         requests.iter_mut().for_each(|one| one.memory.piece_bytes = 64);
         let short = exchanged(&requests);
@@ -674,7 +690,7 @@ mod tests {
     /// A rank without a request has no piece.
     #[test]
     fn whole_pages_have_a_curve() {
-        let storage = |requests: &[Summary]| {
+        let storage = |requests: &[Request]| {
             let slow = |profile: &mut Profile| {
                 let aligned = profile.storage.write.aligned.as_mut().unwrap();
                 aligned.bytes_per_s.iter_mut().for_each(|rate| *rate /= 100.0);
@@ -685,20 +701,14 @@ mod tests {
         let mut whole = requests(0, 100);
         assert!(storage(&whole) > 10.0);
         assert!(storage(&requests(1, 100)) < 1.01);
-        whole.push(Summary {
-            reach: 0..0,
-            len: 0,
-            piece_bytes: 1,
-            sorted: true,
-            memory: InMemory::CONTIGUOUS,
-        });
+        whole.push(Request::of_pieces(0..0, 0, 1));
         assert!(storage(&whole) > 10.0);
     }
 
     /// What calls before this one have used is in the caches as well.
     #[test]
     fn caches_save_time_as_long_as_they_suffice() {
-        let faster = |requests: &[Summary], strategy: Strategy, part: Part| {
+        let faster = |requests: &[Request], strategy: Strategy, part: Part| {
             let caches = |profile: &mut Profile| {
                 let (bytes, bytes_per_s) = (vec![1 << 20, 64 << 20], vec![20e9, 10e9]);
                 profile.memory.reused = Reuse { bytes, bytes_per_s };

@@ -54,7 +54,7 @@ impl Independent {
 
 pub(super) fn steps(strategy: Strategy, planning: &Planning<'_>) -> Independent {
     let hints = planning.hints;
-    let (buffer_bytes, switch) = match planning.direction {
+    let (buffer_bytes, switch) = match planning.conditions.direction {
         Direction::Read => (hints.sieve_read_buffer_bytes, hints.sieve_read),
         Direction::Write => (hints.sieve_write_buffer_bytes, hints.sieve_write),
     };
@@ -76,15 +76,15 @@ fn lock_rule(strategy: Strategy, planning: &Planning<'_>) -> LockRule {
     let file = planning.file;
     let sieves_beside_others = strategy == Strategy::Sieve && !file.unique_open;
     let others = file.range_locks && (file.nodes.len() > 1 || sieves_beside_others);
-    let writes = planning.direction == Direction::Write;
+    let writes = planning.conditions.direction == Direction::Write;
     // In an undisturbed collective all ranks follow one plan: it is known whether anybody sieves.
-    let somebody_sieves = match planning.undisturbed {
+    let somebody_sieves = match planning.conditions.undisturbed {
         true => strategy == Strategy::Sieve,
         false => planning.somebody_rewrites(),
     };
     match () {
         () if !others => LockRule::Nothing,
-        () if planning.atomic => LockRule::WholeRequest,
+        () if planning.conditions.atomic => LockRule::WholeRequest,
         () if writes && somebody_sieves => LockRule::EachWrite,
         () => LockRule::Nothing,
     }
@@ -110,17 +110,10 @@ impl fmt::Display for Independent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::InMemory;
     use crate::hints::Hints;
-    use crate::plan::{FileFacts, Summary};
+    use crate::plan::{FileFacts, Request};
 
-    const WITH_HOLES: Summary = Summary {
-        reach: 0..100,
-        len: 10,
-        piece_bytes: 1,
-        sorted: true,
-        memory: InMemory::CONTIGUOUS,
-    };
+    const WITH_HOLES: Request = Request::of_pieces(0..100, 10, 1);
 
     fn lock_of_a_write(hints: &Hints) -> LockRule {
         let file = FileFacts::of_threads(2);

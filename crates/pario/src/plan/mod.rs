@@ -18,15 +18,12 @@
 //! Plans are lazy: the number of rounds is known, a round is computed when it is reached.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::access::InMemory;
-use crate::datatype::wire::{Reader, Writer};
-use crate::error::Result;
 use crate::hints::{Hints, Strategy, Switch};
-use crate::model::{self, profile::Profile};
+use crate::model::profile::Profile;
+use crate::request::Direction;
 
 pub(crate) mod butterfly;
 mod cause;
@@ -37,76 +34,19 @@ pub(crate) mod independent;
 pub(crate) mod inspector;
 mod lesson;
 mod phased;
+mod request;
 pub(crate) mod two_phase;
 
 pub use cause::Cause;
 pub(crate) use choose::is_left_open;
 use choose::{Candidate, Choice};
-pub(crate) use cost::{Correction, Cost, Factors, Kind, calls_at_once};
-pub use cost::{Part, Term};
+pub use cost::{Correction, Factors, Part, Term};
+pub(crate) use cost::{Cost, Kind, calls_at_once};
 pub(crate) use independent::Independent;
 pub(crate) use lesson::Lesson;
 pub(crate) use phased::Phases;
+pub use request::{Conditions, Request};
 pub(crate) use two_phase::{Shuffled, may_serve};
-
-/// Which way the bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Read,
-    Write,
-}
-
-impl From<model::Direction> for Direction {
-    fn from(direction: model::Direction) -> Direction {
-        match direction {
-            model::Direction::Read => Direction::Read,
-            model::Direction::Write => Direction::Write,
-        }
-    }
-}
-
-impl From<Direction> for model::Direction {
-    fn from(direction: Direction) -> model::Direction {
-        match direction {
-            Direction::Read => model::Direction::Read,
-            Direction::Write => model::Direction::Write,
-        }
-    }
-}
-
-/// What the planner must know of one rank's request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Summary {
-    /// The file range from its first to its last byte.
-    pub(crate) reach: Range<u64>,
-    /// Its bytes.
-    pub(crate) len: u64,
-    /// Mean length of its contiguous pieces.
-    pub(crate) piece_bytes: u64,
-    /// Whether its bytes come in the order of their offsets, none twice.
-    pub(crate) sorted: bool,
-    /// How its bytes lie in memory.
-    pub(crate) memory: InMemory,
-}
-
-impl Summary {
-    pub(crate) fn write(&self, writer: &mut Writer) {
-        let Summary { reach, len, piece_bytes, sorted, memory } = self;
-        let orders = u64::from(*sorted) | u64::from(memory.in_order) << 1;
-        for number in [reach.start, reach.end, *len, *piece_bytes, orders, memory.piece_bytes] {
-            writer.unsigned(number);
-        }
-    }
-
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Summary> {
-        let (start, end) = (reader.unsigned()?, reader.unsigned()?);
-        let (len, piece_bytes) = (reader.unsigned()?, reader.unsigned()?.max(1));
-        let orders = reader.unsigned()?;
-        let (sorted, in_order) = (orders & 1 != 0, orders & 2 != 0);
-        let memory = InMemory { in_order, piece_bytes: reader.unsigned()?.max(1) };
-        Ok(Summary { reach: start..end, len, piece_bytes, sorted, memory })
-    }
-}
 
 /// What the planner must know of an open file; the same on every rank.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,23 +107,11 @@ impl FileFacts {
 
 /// Everything a planner looks at.
 pub(crate) struct Planning<'a> {
-    pub(crate) direction: Direction,
     /// Requests of all ranks of a collective, or the one of an independent call.
-    pub(crate) requests: &'a [Summary],
-    pub(crate) collective: bool,
-    /// Whether requests must be serialised as a whole (MPI's atomic mode).
-    pub(crate) atomic: bool,
-    /// Whether no rank makes other calls on the file meanwhile: so it is in a blocking
-    /// collective, which no rank leaves before all have entered it and are done.
-    pub(crate) undisturbed: bool,
-    /// Whether every rank knows every piece of all requests.
-    pub(crate) all_known: bool,
-    /// Whether two requests may name the same byte.
-    pub(crate) overlaps: bool,
+    pub(crate) requests: &'a [Request],
+    pub(crate) conditions: Conditions,
     pub(crate) hints: &'a Hints,
     pub(crate) file: &'a FileFacts,
-    /// How times that were measured compare with predicted ones.
-    pub(crate) correction: Correction,
 }
 
 #[cfg(test)]
@@ -191,23 +119,16 @@ impl<'a> Planning<'a> {
     /// Requests that all ranks know and that do not overlap; those of a collective are undisturbed.
     fn of(
         direction: Direction,
-        requests: &'a [Summary],
+        requests: &'a [Request],
         collective: bool,
         hints: &'a Hints,
         file: &'a FileFacts,
     ) -> Planning<'a> {
-        Planning {
-            direction,
-            requests,
-            collective,
-            atomic: false,
-            undisturbed: collective,
-            all_known: true,
-            overlaps: false,
-            hints,
-            file,
-            correction: Correction::default(),
-        }
+        let conditions = match collective {
+            true => Conditions::collective(direction),
+            false => Conditions::independent(direction),
+        };
+        Planning { requests, conditions, hints, file }
     }
 }
 
@@ -241,7 +162,9 @@ impl Planning<'_> {
     /// Whether other ranks may touch the file while this request is served, and bytes that a
     /// storage call only carries along may be theirs.
     fn others_write(&self) -> bool {
-        self.file.nodes.len() > 1 && !self.undisturbed && self.direction == Direction::Write
+        self.file.nodes.len() > 1
+            && !self.conditions.undisturbed
+            && self.conditions.direction == Direction::Write
     }
 
     /// Whether any call on this file may read bytes of others and write them back.
@@ -272,7 +195,7 @@ impl Plan {
     pub(crate) fn new(planning: &Planning<'_>) -> Plan {
         let Choice { best, others, reason } = choose::choose(planning);
         let Candidate { strategy, steps, base } = best;
-        let correction = planning.correction;
+        let correction = planning.conditions.correction;
         Plan { strategy, reason, base, others, correction, steps }
     }
 

@@ -185,9 +185,9 @@ impl Shuffled {
         aggregators: &[u32],
         (window_bytes, placement): (u64, Placement),
     ) -> Shuffled {
-        let busy = || planning.requests.iter().filter(|request| request.len > 0);
-        let start = busy().map(|request| request.reach.start).min().unwrap_or(0);
-        let end = busy().map(|request| request.reach.end).max().unwrap_or(0);
+        let busy = || planning.requests.iter().filter(|request| request.bytes > 0);
+        let start = busy().map(|request| request.start).min().unwrap_or(0);
+        let end = busy().map(|request| request.end).max().unwrap_or(0);
         let (align, least) = (alignment(planning), planning.hints.domain_min_bytes);
         let domains = divide(start..end, aggregators, align, least);
         let buffer = planning.hints.collective_buffer_bytes;
@@ -379,9 +379,10 @@ impl fmt::Display for Shuffled {
 /// windows at a time, and no byte is written by two ranks.
 fn shared_windows(planning: &Planning<'_>, aggregators: usize) -> Option<(u64, SharedWindows)> {
     let (file, hints) = (planning.file, planning.hints);
-    let overlaps = planning.direction == Direction::Write && planning.overlaps;
+    let overlaps =
+        planning.conditions.direction == Direction::Write && planning.conditions.overlaps;
     let wanted = hints.shared_windows != Switch::Disable;
-    if !wanted || file.shared_bytes == 0 || !planning.undisturbed || overlaps {
+    if !wanted || file.shared_bytes == 0 || !planning.conditions.undisturbed || overlaps {
         return None;
     }
     let exact = hints.exact_windows.then_some(hints.collective_buffer_bytes);
@@ -389,7 +390,7 @@ fn shared_windows(planning: &Planning<'_>, aggregators: usize) -> Option<(u64, S
         return None;
     }
     let cores = file.cores.first().copied().unwrap_or(1).max(1);
-    let least = match planning.direction {
+    let least = match planning.conditions.direction {
         Direction::Read => READ_SLOTS_MIN,
         Direction::Write => WRITE_SLOTS_MIN,
     };
@@ -406,7 +407,8 @@ fn shared_windows(planning: &Planning<'_>, aggregators: usize) -> Option<(u64, S
         false => bytes,
     };
     // Ranks that do not know all pieces cannot store them, nor pack them.
-    let is_known = planning.all_known || planning.direction == Direction::Read && !packed;
+    let is_known =
+        planning.conditions.regular || planning.conditions.direction == Direction::Read && !packed;
     let service = match is_known {
         true => Service::SelfScheduled(servers(hints)),
         false => Service::Fixed,
@@ -418,7 +420,7 @@ fn shared_windows(planning: &Planning<'_>, aggregators: usize) -> Option<(u64, S
 /// turn would take cache lines from each other, and many that read them all load every line.
 fn is_packed(planning: &Planning<'_>) -> bool {
     let short = super::choose::total(planning.requests).piece_bytes < CACHE_LINE_BYTES;
-    short && (planning.direction == Direction::Write || has_many_per_core(planning.file))
+    short && (planning.conditions.direction == Direction::Write || has_many_per_core(planning.file))
 }
 
 /// Which ranks serve windows: all, unless hints name them.
@@ -492,9 +494,9 @@ fn chosen(hints: &Hints, file: &FileFacts) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::InMemory;
     use crate::hints::Hints;
-    use crate::plan::{Direction, Summary};
+    use crate::plan::{Conditions, Request};
+    use crate::request::Direction;
 
     fn plan(nodes: Vec<u32>, reach: Range<u64>, hints: &Hints) -> Shuffled {
         let cores = vec![2; nodes.iter().max().map_or(0, |&last| index(last) + 1)];
@@ -505,9 +507,7 @@ mod tests {
         let file = FileFacts { nodes, cores, shared_bytes: 0, ..FileFacts::of_threads(0) };
         let len = reach.end - reach.start;
         // Two ranks, so that there are messages.
-        let request =
-            Summary { reach, len, piece_bytes: 4, sorted: true, memory: InMemory::CONTIGUOUS };
-        let requests = [request.clone(), request];
+        let requests = [Request::of_pieces(reach, len, 4); 2];
         two_phase(&Planning::of(Direction::Write, &requests, true, hints, &file))
     }
 
@@ -518,13 +518,7 @@ mod tests {
         hints: &Hints,
     ) -> Shuffled {
         let file = FileFacts { shared_bytes, cores: vec![cores], ..FileFacts::of_threads(ranks) };
-        let requests = [Summary {
-            reach: 0..1 << 30,
-            len: 1 << 30,
-            piece_bytes,
-            sorted: true,
-            memory: InMemory::CONTIGUOUS,
-        }];
+        let requests = [Request::of_pieces(0..1 << 30, 1 << 30, piece_bytes)];
         two_phase(&Planning::of(direction, &requests, true, hints, &file))
     }
 
@@ -578,20 +572,16 @@ mod tests {
         };
         assert_eq!(serving(&shuffled, 0), [0, 1]);
         let file = FileFacts::of_threads(4);
-        let requests = [Summary {
-            reach: 0..1 << 30,
-            len: 1 << 30,
-            piece_bytes: 9,
-            sorted: true,
-            memory: InMemory::CONTIGUOUS,
-        }];
+        let requests = [Request::of_pieces(0..1 << 30, 1 << 30, 9)];
         let hints = Hints::default();
-        let known = Planning::of(Direction::Write, &requests, true, &hints, &file);
-        let shuffled = two_phase(&Planning { all_known: false, ..known });
+        let mut planning = Planning::of(Direction::Write, &requests, true, &hints, &file);
+        planning.conditions.regular = false;
+        let shuffled = two_phase(&planning);
         assert_eq!(shuffled.shared().unwrap().service, Service::Fixed);
         assert_eq!((serving(&shuffled, 0), serving(&shuffled, 3)), (vec![0], vec![1]));
-        let known = Planning::of(Direction::Write, &requests, true, &hints, &file);
-        assert_eq!(two_phase(&Planning { overlaps: true, ..known }).shared(), None);
+        planning.conditions = Conditions::collective(Direction::Write);
+        planning.conditions.overlaps = true;
+        assert_eq!(two_phase(&planning).shared(), None);
     }
 
     #[test]
@@ -627,16 +617,7 @@ mod tests {
         let between_nodes = plan(vec![0, 1], 0..1 << 30, &hints(4 << 20));
         assert_eq!(between_nodes.window_bytes(), 4 << 20);
         let file = FileFacts::of_threads(4);
-        let requests = vec![
-            Summary {
-                reach: 0..1 << 30,
-                len: 1 << 28,
-                piece_bytes: 4,
-                sorted: true,
-                memory: InMemory::CONTIGUOUS
-            };
-            4
-        ];
+        let requests = [Request::of_pieces(0..1 << 30, 1 << 28, 4); 4];
         let hints = hints(4 << 20);
         let planning = Planning::of(Direction::Write, &requests, true, &hints, &file);
         let phased = crate::plan::phased::inspector_executor(&planning);

@@ -12,7 +12,8 @@ use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::hints::Strategy;
 use crate::number::wide;
-use crate::plan::{Correction, Direction, Factors, Plan, Summary as Wanted};
+use crate::plan::{Conditions, Correction, Plan, Request};
+use crate::request::Direction;
 use crate::request::Kind;
 
 mod json;
@@ -27,45 +28,31 @@ pub use summary::Summary;
 /// Why a call is served without a plan.
 const STRAIGHT: &str = "one run of bytes";
 
-/// What one rank asked for in one call, as the planner saw it. With the profile of the machine it
-/// is all that a prediction needs ([`explain`](crate::explain)).
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// What one rank asked for in one call, as the planner saw it. With the hints, the file and the
+/// profile of the machine it is all that a plan depends on ([`explain`](crate::explain)).
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Asked {
-    /// Offset of the first byte in the file.
-    pub start: u64,
-    /// Offset after the last byte.
-    pub end: u64,
-    /// Number of contiguous pieces.
-    pub pieces: u64,
-    /// Whether the accesses of all ranks are regular, so that every rank knows all of them.
-    pub regular: bool,
-    /// Time in the exchange in proportion to what the profile says, as learned from earlier calls;
-    /// 0 for a call without a plan.
-    pub exchange_factor: f64,
-    /// The same for storage.
-    pub storage_factor: f64,
+    /// What this rank asked for.
+    pub request: Request,
+    /// What is the same on all ranks of the call.
+    pub conditions: Conditions,
 }
 
 impl Asked {
-    pub(crate) fn new(wanted: &Wanted, regular: bool, factors: Factors) -> Asked {
-        let (start, end) = (wanted.reach.start, wanted.reach.end);
-        let pieces = wanted.len.div_ceil(wanted.piece_bytes.max(1));
-        let Factors { exchange, storage } = factors;
-        Asked { start, end, pieces, regular, exchange_factor: exchange, storage_factor: storage }
+    pub(crate) fn new(request: Request, conditions: Conditions) -> Asked {
+        Asked { request, conditions }
     }
 
     /// Adds another part of the same call.
-    pub(crate) fn add(&mut self, part: &Asked) {
-        *self = match self.pieces {
-            0 => *part,
-            pieces => Asked {
-                start: self.start.min(part.start),
-                end: self.end.max(part.end),
-                pieces: pieces + part.pieces,
-                ..*part
-            },
-        };
+    fn add(&mut self, part: &Asked) {
+        let (one, other) = (&mut self.request, &part.request);
+        let pieces = one.pieces() + other.pieces();
+        one.start = one.start.min(other.start);
+        one.end = one.end.max(other.end);
+        one.bytes += other.bytes;
+        one.piece_bytes = (one.bytes / pieces.max(1)).max(1);
+        one.sorted &= other.sorted;
     }
 }
 
@@ -90,8 +77,8 @@ pub struct CallStatistics {
     pub planned: bool,
     /// Bytes that this rank asked for.
     pub requested_bytes: u64,
-    /// Where they are in the file; nothing in sums.
-    pub asked: Asked,
+    /// Where they are in the file, and what else the planner knew; nothing in sums.
+    pub asked: Option<Asked>,
     /// Bytes of this rank's request that really moved.
     pub moved_bytes: u64,
     /// Messages that this rank sent while bytes were shuffled.
@@ -164,19 +151,32 @@ impl CallStatistics {
             Direction::Write => (1, 0),
             Direction::Read => (0, 1),
         };
+        let conditions = match kind.collective {
+            true => Conditions::collective(kind.direction),
+            false => Conditions::independent(kind.direction),
+        };
+        let request = Request::of_pieces(start..start + len, len, len.max(1));
         CallStatistics {
             call: kind.name,
             strategy: Strategy::Direct,
             reason: STRAIGHT,
             rounds: 1,
             requested_bytes: len,
-            asked: Asked { start, end: start + len, pieces: 1, regular: true, ..Asked::default() },
+            asked: Some(Asked { request, conditions }),
             moved_bytes: len,
             storage_writes: writes,
             storage_written_bytes: len * writes,
             storage_reads: reads,
             storage_read_bytes: len * reads,
             ..CallStatistics::default()
+        }
+    }
+
+    /// Adds a part of what was asked for; most calls have one.
+    pub(crate) fn ask(&mut self, part: &Asked) {
+        match &mut self.asked {
+            Some(asked) => asked.add(part),
+            None => self.asked = Some(*part),
         }
     }
 
@@ -579,11 +579,16 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_call_ask_for_one_range() {
-        let part = |start, end, pieces| Asked { start, end, pieces, ..Asked::default() };
-        let mut asked = Asked::default();
-        asked.add(&part(100, 200, 2));
-        asked.add(&part(40, 60, 3));
-        assert_eq!((asked.start, asked.end, asked.pieces), (40, 200, 5));
+        let conditions = Conditions::independent(Direction::Write);
+        let part = |within, bytes, piece_bytes| {
+            Asked::new(Request::of_pieces(within, bytes, piece_bytes), conditions)
+        };
+        let mut call = CallStatistics::default();
+        call.ask(&part(100..200, 80, 40));
+        call.ask(&part(40..60, 15, 5));
+        let request = call.asked.unwrap().request;
+        assert_eq!((request.start, request.end, request.bytes), (40, 200, 95));
+        assert_eq!((request.pieces(), request.piece_bytes), (5, 19));
     }
 
     #[test]

@@ -19,12 +19,13 @@ use rustix::io::Errno;
 use super::json::Object;
 use super::platform::Platform;
 use super::{Asked, CallStatistics, ServedCalls, Summary};
+use crate::access::InMemory;
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::hints::HintOrigin;
 use crate::model::profile::Profile;
 use crate::own_file;
-use crate::plan::FileFacts;
+use crate::plan::{Correction, FileFacts};
 use crate::storage::{AccessLog, TimedAccess};
 
 /// Calls that all ranks keep together, and each at least and at most.
@@ -105,10 +106,6 @@ fn call_record(rank: u32, (begin, seconds): (f64, f64), call: &CallStatistics) -
         .number("aggregators", call.aggregators)
         .number("planned", call.planned)
         .number("requested_bytes", call.requested_bytes)
-        .number("offset", call.asked.start)
-        .number("end_offset", call.asked.end)
-        .number("pieces", call.asked.pieces)
-        .number("regular", call.asked.regular)
         .number("moved_bytes", call.moved_bytes)
         .number("messages", call.messages)
         .number("sent_bytes", call.sent_bytes)
@@ -118,11 +115,11 @@ fn call_record(rank: u32, (begin, seconds): (f64, f64), call: &CallStatistics) -
         .number("storage_writes", call.storage_writes)
         .number("storage_written_bytes", call.storage_written_bytes)
         .number("locks", call.locks);
-    let Asked { exchange_factor, storage_factor, .. } = call.asked;
-    let factors = [("exchange_factor", exchange_factor), ("storage_factor", storage_factor)];
-    // Most often the profile is all that predictions follow, and nothing is said.
-    let told = factors.into_iter().filter(|(_, factor)| *factor > 0.0 && *factor != 1.0);
-    told.fold(object, |object, (name, factor)| object.number(name, factor))
+    let object = match &call.asked {
+        Some(asked) => asked_record(object, asked),
+        None => object,
+    };
+    object
         .number("begin_seconds", begin)
         .number("seconds", seconds)
         .number("synchronisation_seconds", time(&call.synchronisation))
@@ -133,6 +130,37 @@ fn call_record(rank: u32, (begin, seconds): (f64, f64), call: &CallStatistics) -
         .list("phase_seconds", call.phases.iter().map(|phase| time(phase).to_string()))
         .number("packing_seconds", time(&call.packing))
         .finish()
+}
+
+/// Adds what was asked for: all that it takes to plan the call again.
+fn asked_record(object: Object, Asked { request, conditions }: &Asked) -> Object {
+    let object = object
+        .number("offset", request.start)
+        .number("end_offset", request.end)
+        .number("pieces", request.pieces())
+        .number("piece_bytes", request.piece_bytes)
+        .number("sorted", request.sorted)
+        .number("memory_in_order", request.memory.in_order)
+        .number("collective", conditions.collective)
+        .number("regular", conditions.regular)
+        .number("atomic", conditions.atomic)
+        .number("undisturbed", conditions.undisturbed)
+        .number("overlaps", conditions.overlaps);
+    let object = match request.memory {
+        InMemory { piece_bytes: u64::MAX, .. } => object,
+        InMemory { piece_bytes, .. } => object.number("memory_piece_bytes", piece_bytes),
+    };
+    // Most often the profile is all that predictions follow, and nothing is said.
+    if conditions.correction == Correction::default() {
+        return object;
+    }
+    let Correction { independent, shared, messages } = conditions.correction;
+    let kinds = [("independent", independent), ("shared", shared), ("messages", messages)];
+    let factors = kinds.into_iter().fold(Object::new(), |all, (kind, factors)| {
+        let of_kind = Object::new().number("exchange", factors.exchange);
+        all.raw(kind, &of_kind.number("storage", factors.storage).finish())
+    });
+    object.raw("correction", &factors.finish())
 }
 
 /// A storage access as JSON.

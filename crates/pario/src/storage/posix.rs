@@ -32,6 +32,7 @@ use super::{
 };
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::narrow;
+use crate::request::Direction;
 
 #[cfg(feature = "io-uring")]
 mod at_once;
@@ -336,13 +337,6 @@ impl Storage for PosixFile {
             Err(_) => Ok(()),
         }
     }
-}
-
-/// Which way bytes go; it decides what a transfer of zero bytes means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    Read,
-    Write,
 }
 
 /// How far a transfer came, and why it did not come further.

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pario::CallStatistics;
+use pario::model::Direction;
 use pario::storage::{Driver, OpenMode, Posix, Storage};
 
 use super::super::contender::Plain;
-use super::super::part::Direction;
 use super::super::pieces::Piece;
 use super::super::romio::{Disk, Romio};
 use super::super::turn::{Turn, now};

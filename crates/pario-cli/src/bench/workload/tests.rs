@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::bench::contender::Level;
-use crate::bench::part::{Direction, Part, Size, Sizes, size};
+use crate::bench::part::{Part, Size, Sizes, size};
 use crate::bench::pieces::pieces;
 use crate::bench::team::Team;
 use crate::bench::verify::{Expected, Pattern, Share};
+use pario::model::Direction;
 use pario::{File, Threads};
 
 /// Parameters that are set.
