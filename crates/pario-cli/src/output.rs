@@ -2,9 +2,12 @@
 //! Ctrl-C, leaves the file of before. Directories of its path are made.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+
+use pario::own_file;
 
 use crate::failure::Failure;
 
@@ -14,11 +17,74 @@ use crate::failure::Failure;
 /// # Errors
 /// `Run` with the file and the reason.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let written = match fs::metadata(path) {
-        Ok(found) if !found.is_file() => fs::write(path, bytes),
-        _ => replace(path, |file| file.write_all(bytes)),
+    let written = match stream(path) {
+        Some(stream) => stream.and_then(|mut file| file.write_all(bytes)),
+        None => replace(path, |file| file.write_all(bytes)),
     };
     written.map_err(|error| Failure::of_output(path.display(), &error))
+}
+
+/// A file that is written in parts, and has its name when it is whole. A terminal, a pipe or a
+/// device is written to as it is.
+pub(crate) struct Growing {
+    path: PathBuf,
+    /// Where it is until then.
+    new: Option<PathBuf>,
+    writer: BufWriter<File>,
+}
+
+impl Growing {
+    /// Begins the file.
+    ///
+    /// # Errors
+    /// `Run` with the file and the reason.
+    pub(crate) fn create(path: &Path) -> Result<Growing, Failure> {
+        let begun = match stream(path) {
+            Some(stream) => stream.map(|file| (path.to_owned(), None, file)),
+            None => begin(path).map(|(path, new, file)| (path, Some(new), file)),
+        };
+        let (path, new, file) =
+            begun.map_err(|error| Failure::of_output(path.display(), &error))?;
+        Ok(Growing { path, new, writer: BufWriter::new(file) })
+    }
+
+    /// Adds a part.
+    ///
+    /// # Errors
+    /// `Run` with the file and the reason.
+    pub(crate) fn add(&mut self, text: &str) -> Result<(), Failure> {
+        let written = self.writer.write_all(text.as_bytes());
+        written.map_err(|error| Failure::of_output(self.path.display(), &error))
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// `Run` with the file and the reason; it is not there then.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        let flushed = self.writer.flush();
+        let ended = flushed.and_then(|()| match &self.new {
+            Some(new) => end(self.writer.get_ref(), new, &self.path),
+            None => Ok(()),
+        });
+        ended.map_err(|error| Failure::of_output(self.path.display(), &error))
+    }
+}
+
+impl Drop for Growing {
+    /// Removes what did not become whole; otherwise it has another name.
+    fn drop(&mut self) {
+        let _ = self.new.as_ref().map(fs::remove_file);
+    }
+}
+
+/// Refuses what cannot be written to as it is, before long work whose outcome would go there.
+///
+/// # Errors
+/// As [`write`].
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+    let opened = stream(path).transpose();
+    opened.map(drop).map_err(|error| Failure::of_output(path.display(), &error))
 }
 
 /// Prints on stdout, for people or as JSON for programs. People see no control characters of names.
@@ -32,24 +98,44 @@ pub(crate) fn print(text: &str, json: bool) -> Result<(), Failure> {
     printed.map_err(|error| Failure::of_output("printing results", &error))
 }
 
+/// What is there instead of a regular file, opened.
+fn stream(path: &Path) -> Option<io::Result<File>> {
+    let found = fs::metadata(path).ok().filter(|found| !found.is_file());
+    found.map(|_| own_file::open_stream_for_output(path))
+}
+
 /// Replaces a regular file, or makes it; `fill` writes what it has.
 fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    make_directory(path)?;
-    // A link stays one: what it leads to is replaced.
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let new = path.with_file_name(format!(".pario-{}.tmp", std::process::id()));
-    let written = permissions(&path).and_then(|permissions| {
-        let mut file = File::create(&new)?;
-        permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions))?;
-        fill(&mut file)?;
-        // Some file systems find out only now that there is no room.
-        file.sync_all()?;
-        fs::rename(&new, &path)
-    });
+    let (path, new, mut file) = begin(path)?;
+    let written = fill(&mut file).and_then(|()| end(&file, &new, &path));
     written.inspect_err(|_| {
         // What is left of it helps nobody; the error above is the one to report.
         let _ = fs::remove_file(&new);
     })
+}
+
+/// The place of a regular file, and a new one beside it, with its name.
+fn begin(path: &Path) -> io::Result<(PathBuf, PathBuf, File)> {
+    make_directory(path)?;
+    // A link stays one: what it leads to is replaced.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let permissions = permissions(&path)?;
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.tmp", std::process::id()));
+    let new = path.with_file_name(name);
+    let file = File::create(&new)?;
+    if let Some(permissions) = permissions {
+        file.set_permissions(permissions)?;
+    }
+    Ok((path, new, file))
+}
+
+/// Gives a new file its name.
+fn end(file: &File, new: &Path, path: &Path) -> io::Result<()> {
+    // Some file systems find out only now that there is no room.
+    file.sync_all()?;
+    fs::rename(new, path)
 }
 
 /// Those of a file that is there, if it may be written to.
@@ -76,7 +162,8 @@ pub(crate) struct Lines {
 impl Lines {
     /// Makes the file, without lines.
     pub(crate) fn new(path: PathBuf) -> Result<Lines, Failure> {
-        let file = make_directory(&path).and_then(|()| File::create(&path));
+        let create = || make_directory(&path).and_then(|()| File::create(&path));
+        let file = stream(&path).unwrap_or_else(create);
         let file = file.map_err(|error| Failure::during(path.display(), error))?;
         Ok(Lines { path, file })
     }
@@ -180,5 +267,27 @@ mod tests {
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "text");
+    }
+
+    #[test]
+    fn a_growing_file_is_whole_or_not_there() {
+        let directory = Directory::new("growing");
+        let path = directory.0.join("made/for/it");
+        let mut file = Growing::create(&path).unwrap();
+        file.add("text").unwrap();
+        assert!(!path.exists());
+        file.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "text");
+        drop(Growing::create(&path).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "text");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        let link = directory.0.join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        Growing::create(&link).unwrap().finish().unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "");
+        let device = Growing::create(Path::new("/dev/null")).unwrap();
+        device.finish().unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
     }
 }

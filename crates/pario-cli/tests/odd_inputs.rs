@@ -19,6 +19,11 @@ fn a_fifo_is_refused_wherever_a_file_is_named() {
     let fifo = scratch.path("fifo.toml");
     mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
     let fifo = fifo.display();
+    let results = scratch.path("paper.json");
+    let explain =
+        Command::new(env!("CARGO_BIN_EXE_pario")).args(["explain", "paper", "--json"]).output();
+    std::fs::write(&results, explain.unwrap().stdout).unwrap();
+    let results = results.display();
     let words = [
         format!("report {fifo} --output {fifo}.html"),
         format!("explain {fifo}"),
@@ -26,6 +31,11 @@ fn a_fifo_is_refused_wherever_a_file_is_named() {
         format!("explain --pattern block-cyclic --profile {fifo}"),
         format!("run --library {fifo} -- true"),
         format!("run --stats=json:{fifo} -- true"),
+        format!("bench --quick --device {fifo}"),
+        format!("report {results} --output {fifo}"),
+        format!("report {results} --csv {fifo}"),
+        format!("report {results} --perfetto {fifo}"),
+        format!("calibrate --output {fifo}"),
     ];
     for words in words {
         watchdog.step(words.clone());

@@ -112,6 +112,10 @@ functions! {
     Get_count(status: *const c_void, datatype: usize, count: Out<c_int>);
     Test(request: Out<usize>, flag: Out<c_int>, status: *mut c_void);
     Barrier(comm: usize);
+    Iallgather(
+        from: *const c_void, count: c_int, datatype: usize, to: *mut c_void, to_count: c_int,
+        to_datatype: usize, comm: usize, request: Out<usize>,
+    );
 
     Win_allocate(
         size: isize, unit: c_int, info: usize, comm: usize, base: Out<*mut c_void>,

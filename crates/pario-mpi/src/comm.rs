@@ -195,6 +195,7 @@ impl MpiCommunicator {
             comm,
             owned: false,
             group: Group {
+                handle: comm,
                 rank: number(rank),
                 // Until it is known, each is on a node of its own.
                 nodes: (0..number(size)).collect(),

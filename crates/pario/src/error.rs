@@ -108,12 +108,14 @@ impl ErrorClass {
     };
 
     /// For messages between ranks.
-    pub(crate) fn number(self) -> u8 {
+    #[doc(hidden)]
+    pub fn number(self) -> u8 {
         self as u8
     }
 
     /// The class of a number that another rank sent.
-    pub(crate) fn of_number(number: u8) -> ErrorClass {
+    #[doc(hidden)]
+    pub fn of_number(number: u8) -> ErrorClass {
         ErrorClass::ALL.get(usize::from(number)).copied().unwrap_or(ErrorClass::Other)
     }
 

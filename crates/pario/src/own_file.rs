@@ -1,5 +1,5 @@
 //! Files that pario opens for itself: hint files, profiles, statistics, and what the command line
-//! program reads.
+//! program reads and writes.
 //!
 //! The environment names most of them, and nobody may wait for a slip in it. So an open never
 //! blocks, and what it finds must be a regular file. Where a stream makes sense, it may also be a
@@ -12,7 +12,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstatfs};
@@ -65,7 +65,7 @@ pub fn read_small(path: &Path, bytes_max: u64) -> io::Result<String> {
 /// # Errors
 /// As [`open`], and where the file holds something else than statistics.
 pub fn open_for_statistics(path: &Path) -> io::Result<File> {
-    // Reading is for the first byte. It also keeps the open of a FIFO from failing in another way.
+    // Reading is for the first bytes. It also keeps the open of a FIFO from failing in another way.
     let mut options = OpenOptions::new();
     let file = checked(options.read(true).append(true).create(true), path, Streams::Accepted)?;
     let metadata = file.metadata()?;
@@ -75,11 +75,29 @@ pub fn open_for_statistics(path: &Path) -> io::Result<File> {
     if data_files::is_open(&metadata) {
         return Err(refused("the program has this file open as data"));
     }
-    let mut first = [0];
-    if !is_output(path) && file.read_at(&mut first, 0)? > 0 && first != *b"{" {
-        return Err(refused("the file has other contents than statistics"));
+    match is_output(path) || begins_as_recording(&file)? {
+        true => Ok(file),
+        false => Err(refused("the file has other contents than statistics")),
     }
-    Ok(file)
+}
+
+/// Whether a file is empty, or begins as `pario run --stats` or the first close of a file has it.
+fn begins_as_recording(file: &File) -> io::Result<bool> {
+    const BEGINS: [&[u8]; 2] = [b"{\"kind\":\"run\"", b"{\"kind\":\"statistics\""];
+    let mut found = Vec::new();
+    // This moves the position of the file, which appending does not look at.
+    file.take(32).read_to_end(&mut found)?;
+    Ok(found.is_empty() || BEGINS.iter().any(|begin| found.starts_with(begin)))
+}
+
+/// Opens what is there instead of a regular file to write to it: a terminal, a device, or a pipe
+/// that the process was started with.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_stream_for_output(path: &Path) -> io::Result<File> {
+    // Reading keeps the open of a FIFO from failing in another way.
+    checked(OpenOptions::new().read(true).write(true), path, Streams::Accepted)
 }
 
 /// As [`open_for_statistics`]; earlier statistics in the file go away.

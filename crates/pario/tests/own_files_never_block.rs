@@ -128,7 +128,12 @@ fn the_data_of_the_program_is_no_place_for_statistics() {
         assert!(printed.contains(expected), "{printed}");
         assert!(printed.contains(&name.display().to_string()), "{printed}");
     }
-    // Data that is not open any more, or on another rank.
+    // Data that is not open any more, or on another rank; here it is JSON.
+    let text = scratch.path("mine.json");
+    std::fs::write(&text, "{\"my\": \"data\"}").unwrap();
+    assert!(own_file::open_for_statistics(&text).is_err());
+    assert!(own_file::begin_statistics(&text).is_err());
+    assert_eq!(std::fs::read_to_string(&text).unwrap(), "{\"my\": \"data\"}");
     let error = own_file::open_for_statistics(&data).unwrap_err();
     assert_eq!(error.to_string(), "the file has other contents than statistics");
     assert!(own_file::begin_statistics(&data).is_err());

@@ -1,10 +1,14 @@
 //! Devices whose time is taken: presets, and descriptions in files.
 
-use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use pario::model::presets::Device;
+use pario::own_file;
 use pario::storage::{Driver, Emulated, Posix};
+
+/// A description has some lines.
+const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;
 
 /// A device by its name.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +39,8 @@ pub(crate) fn parse(text: &str) -> Result<DeviceChoice, String> {
         let names: Vec<&str> = Device::PRESETS.iter().map(|(name, _)| *name).collect();
         return Err(format!("use {} or FILE.toml", names.join(", ")));
     }
-    let described = fs::read_to_string(text).map_err(|error| error.to_string())?;
+    let described = own_file::read_small(Path::new(text), DESCRIPTION_BYTES_MAX);
+    let described = described.map_err(|error| error.to_string())?;
     let device: Device = toml::from_str(&described).map_err(|error| error.to_string())?;
     check(&device)?;
     Ok(DeviceChoice { name, device })

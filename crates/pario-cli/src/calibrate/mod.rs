@@ -178,6 +178,7 @@ fn begin<'a>(
     ground: &Ground,
 ) -> Result<(Report<'a>, PathBuf), Failure> {
     let output = output_path(arguments, machine)?;
+    output::check(&output)?;
     Ok((Report::new(arguments, machine, ground)?, output))
 }
 

@@ -23,10 +23,14 @@ use crate::hint;
 use crate::report::recordings;
 use crate::report::records::{Call, Hint, Recording};
 
+#[cfg(test)]
+mod tests;
+
 /// Kinds of calls that are explained.
 const KINDS_MAX: usize = 6;
-/// Those with less of the time do not matter.
+/// Those with less of the time do not matter, once those before them have most of it.
 const PERCENT_MIN: f64 = 5.0;
+const PERCENT_MOST: f64 = 80.0;
 /// Bytes that a rank can well keep in memory to move them by one call.
 const COMBINED_BYTES_MAX: u64 = 64 << 20;
 /// Fewer collectives are few.
@@ -74,7 +78,13 @@ pub(super) fn documents(arguments: &Arguments, path: &Path) -> Result<Vec<Docume
     all.sort_by(|(_, one), (_, other)| other.total_ms.total_cmp(&one.total_ms));
     let all_ms: f64 = all.iter().map(|(_, kind)| kind.total_ms).sum();
     let percent = |ms: f64| 100.0 * ms / all_ms.max(f64::MIN_POSITIVE);
-    let matters = all.iter().take_while(|(_, kind)| percent(kind.total_ms) >= PERCENT_MIN).count();
+    let mut before = 0.0;
+    let matters = all.iter().take_while(|(_, kind)| {
+        let own = percent(kind.total_ms);
+        before += own;
+        own >= PERCENT_MIN || before - own < PERCENT_MOST
+    });
+    let matters = matters.count();
     let left_out = all.split_off(matters.clamp(1, KINDS_MAX).min(all.len()));
     let mut documents = Vec::new();
     for (open, kind) in all {

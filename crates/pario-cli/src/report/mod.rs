@@ -55,7 +55,7 @@ use crate::output::write;
 use crate::{date, sweep};
 
 /// Calls of all files that are kept to be explained, and what a file counts besides its calls.
-const EXPLAINED_CALLS_MAX: u64 = 1 << 16;
+const EXPLAINED_CALLS_MAX: u64 = 1 << 18;
 const EXPLAINED_FILE: u64 = 1 << 10;
 
 /// Runs the subcommand.
@@ -153,9 +153,13 @@ pub(crate) fn recordings(path: &Path) -> Result<Vec<Recording>, Failure> {
     if left_out > 0 {
         let name = source(path);
         let kept = most.len();
+        let kept = match kept {
+            1 => "the opening of a file with the most time is".to_owned(),
+            kept => format!("the {kept} openings of files with the most time are"),
+        };
         sweep::say(&format!(
-            "{name}: the {kept} openings of files with the most time are looked at; {left_out} \
-             others have {seconds:.3} s in all"
+            "{name}: {kept} looked at; {left_out} others have {seconds:.3} s in all, and count in \
+             no percentage"
         ));
     }
     Ok(most.into_vec())

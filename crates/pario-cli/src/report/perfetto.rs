@@ -5,23 +5,20 @@
 //! non-blocking ones do, go to further threads of their rank.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::records::{Call, Event, Recording};
 use crate::failure::Failure;
+use crate::output::Growing;
 
 /// Threads of a rank, for calls that overlap.
 const LANES: u64 = 8;
 
 /// A trace that is written while recordings come, and has its name when it is whole.
 pub(super) struct Trace {
-    path: PathBuf,
-    partial: PathBuf,
-    writer: BufWriter<File>,
+    file: Growing,
     /// Processes and threads that have a name; several files have the same.
     named: HashSet<(u32, Option<u32>)>,
     is_first: bool,
@@ -29,17 +26,11 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Begins a trace; it is beside its place until it ends.
+    /// Begins a trace.
     pub(super) fn create(path: &Path) -> Result<Trace, Failure> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.partial", std::process::id()));
-        let partial = path.with_file_name(name);
-        let file = File::create(&partial);
-        let file = file.map_err(|error| Failure::during(path.display(), error))?;
-        let (path, writer) = (path.to_owned(), BufWriter::new(file));
-        let (named, is_first, calls) = (HashSet::new(), true, 0);
-        let mut trace = Trace { path, partial, writer, named, is_first, calls };
-        trace.write(r#"{"displayTimeUnit":"ms","traceEvents":["#)?;
+        let file = Growing::create(path)?;
+        let mut trace = Trace { file, named: HashSet::new(), is_first: true, calls: 0 };
+        trace.file.add(r#"{"displayTimeUnit":"ms","traceEvents":["#)?;
         Ok(trace)
     }
 
@@ -67,28 +58,14 @@ impl Trace {
             let text = format!("--perfetto: no recording among the inputs; {hint}");
             return Err(Failure::Run(text));
         }
-        self.write("]}\n")?;
-        let flushed = self.writer.flush();
-        let renamed = flushed.and_then(|()| fs::rename(&self.partial, &self.path));
-        renamed.map_err(|error| Failure::during(self.path.display(), error))
+        self.file.add("]}\n")?;
+        self.file.finish()
     }
 
     fn event(&mut self, event: &Value) -> Result<(), Failure> {
         let comma = if self.is_first { "" } else { ",\n" };
         self.is_first = false;
-        self.write(&format!("{comma}{event}"))
-    }
-
-    fn write(&mut self, text: &str) -> Result<(), Failure> {
-        let written = self.writer.write_all(text.as_bytes());
-        written.map_err(|error| Failure::during(self.path.display(), error))
-    }
-}
-
-impl Drop for Trace {
-    /// Removes what did not become whole; otherwise it has another name.
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.partial);
+        self.file.add(&format!("{comma}{event}"))
     }
 }
 

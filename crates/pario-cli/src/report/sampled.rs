@@ -91,6 +91,8 @@ impl<T: Ranked> Sampled<T> {
             }
             self.every *= 2;
         }
+        // Many of these lists are kept: none has room for what went.
+        self.kept.shrink_to_fit();
     }
 
     /// How many there were.

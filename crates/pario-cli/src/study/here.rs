@@ -212,8 +212,9 @@ fn table(words: &str, output: &Output, findings: &mut Findings) -> Result<Table,
 
 /// Repetitions that a command line asks for.
 fn repetitions(words: &str) -> u32 {
+    let unasked = if words.split_whitespace().any(|word| word == "--quick") { 1 } else { 3 };
     let mut after = words.split_whitespace().skip_while(|word| *word != "--repeat").skip(1);
-    after.next().and_then(|count| count.parse().ok()).unwrap_or(3)
+    after.next().and_then(|count| count.parse().ok()).unwrap_or(unasked)
 }
 
 /// That there was no time for all repetitions, if so.
@@ -236,6 +237,8 @@ mod tests {
     fn a_measurement_with_fewer_repetitions_than_asked_for_says_so() {
         assert_eq!(repetitions("dist3d --repeat 5 --ranks 4"), 5);
         assert_eq!(repetitions("dist3d --ranks 4"), 3);
+        assert_eq!(repetitions("dist3d --quick --ranks 4"), 1);
+        assert_eq!(repetitions("dist3d --quick --repeat 2"), 2);
         let measured = |count: u32| Measured { record: serde_json::json!({"repetitions": count}) };
         assert_eq!(cut_short(&[measured(3), measured(3)], 3), None);
         let note = cut_short(&[measured(3), measured(1)], 3).unwrap();

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use pario::{Error, ErrorClass, File, Result};
 
+use super::agreement::Agreement;
 use super::errors::{self, Handler};
 use super::manage::{Group, OwnType};
 use super::representations::Conversion;
@@ -30,6 +31,8 @@ pub(super) struct OpenFile {
     /// Whether the state has a conversion, which reads and writes look at without a lock.
     pub(super) converts: AtomicBool,
     pub(super) state: Mutex<FileState>,
+    /// Those that others wait for, and no request of this rank.
+    pub(super) agreements: Mutex<Vec<Agreement>>,
     pub(super) handle: usize,
 }
 
@@ -71,6 +74,18 @@ impl OpenFile {
         }
         let state = self.state();
         state.conversion.as_ref().filter(|conversion| conversion.converts(write)).cloned()
+    }
+
+    /// Keeps an agreement until the file is closed.
+    pub(super) fn keep(&self, agreement: Agreement) {
+        self.agreements.lock().unwrap_or_else(PoisonError::into_inner).push(agreement);
+    }
+
+    /// Waits for the agreements that were kept.
+    pub(super) fn finish_agreements(&self) {
+        let kept =
+            std::mem::take(&mut *self.agreements.lock().unwrap_or_else(PoisonError::into_inner));
+        kept.iter().for_each(Agreement::finish);
     }
 
     pub(super) fn handler(&self) -> Handler {

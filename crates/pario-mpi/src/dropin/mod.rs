@@ -17,6 +17,7 @@
 //! Every entry point goes through [`enter`]: it finds the MPI library, counts the call, and ends
 //! the job on a panic.
 
+mod agreement;
 mod device;
 mod entries;
 mod errors;

@@ -7,13 +7,19 @@
 //! MPICH calls functions of a request while a thread waits for it or tests it, if it is given any
 //! (`MPIX_Grequest_start`). So the thread that waits carries the call forward, and sleeps if there
 //! is nothing to do. MPICH holds no lock then.
+//!
+//! Where each rank has done its own part at once, the same functions end the request when all ranks
+//! have agreed on the outcome (`agreement`).
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pario::{Error, ErrorClass, Result};
+use pario::{Error, ErrorClass, Result, Status};
 
+use super::agreement::{Agreement, agreed};
+use super::files::OpenFile;
+use super::transfer::ending;
 use crate::abi::Family;
 use crate::binding::Mpi;
 use crate::node::bell;
@@ -38,6 +44,15 @@ struct State {
     mpi: &'static Mpi,
     ending: Mutex<Ending>,
     has_ended: AtomicBool,
+    part: Mutex<Option<Part>>,
+}
+
+/// This rank's part of a collective, which is done; its outcome is that of all ranks.
+struct Part {
+    request: usize,
+    open: Arc<OpenFile>,
+    own: Result<Status>,
+    agreement: Agreement,
 }
 
 impl Request {
@@ -55,9 +70,10 @@ impl Request {
         let (query, free, cancel) = (query as usize, free as usize, cancel as usize);
         let (poll, wait): (Query, Wait) = (poll_request, wait_for_requests);
         let ending = Mutex::new(Ending::default());
-        let state = Arc::new(State { mpi, ending, has_ended: AtomicBool::new(false) });
+        let (has_ended, part) = (AtomicBool::new(false), Mutex::new(None));
+        let state = Arc::new(State { mpi, ending, has_ended, part });
         let kept = Arc::into_raw(state.clone()).cast_mut().cast();
-        let extended = mpi.call.MPIX_Grequest_start.filter(|_| mpi.family != Family::OpenMpi);
+        let extended = mpi.call.MPIX_Grequest_start.filter(|_| Request::is_polled(mpi));
         let mut request = 0;
         // SAFETY: the callbacks have the signatures of MPI's, and MPICH's for the extended ones;
         // `free_state` takes the state back.
@@ -80,6 +96,11 @@ impl Request {
         }
     }
 
+    /// Whether the library calls functions of a request while a thread waits for it.
+    pub(super) fn is_polled(mpi: &Mpi) -> bool {
+        mpi.family != Family::OpenMpi && mpi.call.MPIX_Grequest_start.is_some()
+    }
+
     /// The library's handle, for the program.
     pub(super) fn handle(&self) -> usize {
         self.request
@@ -87,12 +108,53 @@ impl Request {
 
     /// Ends the request.
     pub(super) fn complete(self, ending: Ending) {
-        *self.state.ending.lock().unwrap_or_else(PoisonError::into_inner) = ending;
+        self.state.complete(self.request, ending);
+    }
+
+    /// Ends the request when all ranks have agreed on the outcome.
+    pub(super) fn complete_together(
+        self,
+        open: Arc<OpenFile>,
+        own: Result<Status>,
+        agreement: Agreement,
+    ) {
+        let part = Part { request: self.request, open, own, agreement };
+        *self.state.part() = Some(part);
+    }
+}
+
+impl State {
+    fn complete(&self, request: usize, ending: Ending) {
+        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = ending;
         // SAFETY: the request was started and is completed once.
-        unsafe { (self.state.mpi.call.Grequest_complete)(self.request) };
-        self.state.has_ended.store(true, Ordering::Release);
+        unsafe { (self.mpi.call.Grequest_complete)(request) };
+        self.has_ended.store(true, Ordering::Release);
         // The thread that waits for it may be another one, and asleep.
         bell::own().ring();
+    }
+
+    fn part(&self) -> MutexGuard<'_, Option<Part>> {
+        self.part.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries forward what the request waits for.
+    fn poll(&self) {
+        let mut part = self.part();
+        let Some(outcome) = part.as_ref().map(|part| part.agreement.poll()) else {
+            drop(part);
+            return Asked::alone(self.mpi).poll_for_request();
+        };
+        let Some(class) = outcome else {
+            drop(part);
+            // MPI has gone on; another rank may need this core.
+            return std::thread::yield_now();
+        };
+        let ended = part.take();
+        drop(part);
+        if let Some(Part { request, open, own, .. }) = ended {
+            let all = agreed(own, class);
+            self.complete(request, ending(open, &all));
+        }
     }
 }
 
@@ -119,8 +181,8 @@ unsafe extern "C" fn cancel_nothing(_state: *mut c_void, _complete: c_int) -> c_
 unsafe extern "C" fn poll_request(state: *mut c_void, _status: *mut c_void) -> c_int {
     // SAFETY: the state is the one that `start` kept, alive until `free_state`.
     let state = unsafe { &*state.cast::<State>() };
-    let poll = || Asked::alone(state.mpi).poll_for_request();
-    panics::end_the_job(state.mpi, "a thread that waits for a non-blocking call", poll);
+    let place = "a thread that waits for a non-blocking call";
+    panics::end_the_job(state.mpi, place, || state.poll());
     0
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use pario::{Datatype, Error, ErrorClass, OwnedBuffer, Position, Result, Source, Status, Target};
 
+use super::agreement::Agreement;
 use super::files::{self, OpenFile, Split};
 use super::representations::{Conversion, Converted};
 use super::requests::{Ending, Request};
@@ -282,7 +283,7 @@ fn converted(
 
 /// How a call ended, for statuses: its code, after the file's handler was called, and its bytes.
 /// Takes the file, which the handler may close.
-fn ending(open: Arc<OpenFile>, result: &Result<Status>) -> Ending {
+pub(super) fn ending(open: Arc<OpenFile>, result: &Result<Status>) -> Ending {
     match result {
         Ok(status) => Ending { code: 0, bytes: status.bytes },
         Err(error) => {
@@ -326,8 +327,9 @@ pub(super) unsafe fn transfer(
 /// A non-blocking read or write.
 ///
 /// Independent ones are done at once. Collective ones go on in the background where tasks go on by
-/// themselves; elsewhere they are done at once too, each rank for itself, since a rank must not
-/// wait for others in a call that does not block.
+/// themselves. Elsewhere they are done at once too, each rank for itself, since a rank must not
+/// wait for others in a call that does not block; the request ends when all ranks have agreed on
+/// the outcome.
 ///
 /// The request is `MPI_REQUEST_NULL` after an error: a program that waits for it all the same must
 /// not wait for an old one.
@@ -351,11 +353,13 @@ pub(super) unsafe fn start(
         true => Err(Error::new(ErrorClass::Arg, "no place for the request")),
         false => Ok(buffer),
     };
-    let background = access.collective
-        && progress::go_on_by_themselves(mpi)
-        && open.file.communicator().size() > 1;
+    let together = access.collective && open.file.communicator().size() > 1;
+    let background = together && progress::go_on_by_themselves(mpi);
     // SAFETY: as above.
     let give = |started: &Request| unsafe { super::put_handle(mpi, request, started.handle()) };
+    if together && !background && Request::is_polled(mpi) {
+        return at_once(open, access, buffer, give);
+    }
     if !background {
         let alone = Access { collective: false, ..access };
         let ended = blocking(&open, alone, buffer).and_then(|status| {
@@ -375,6 +379,41 @@ pub(super) unsafe fn start(
         Err(error) => {
             // The others wait for this rank, also where its program gets no request to wait for.
             in_background(open.clone(), access, Err(error.clone()), None);
+            errors::raise(mpi, Some(open), &error)
+        }
+    }
+}
+
+/// Does this rank's part of a collective at once. Its request ends with the outcome of all ranks.
+fn at_once(
+    open: Arc<OpenFile>,
+    access: Access,
+    buffer: Result<UserBuffer>,
+    give: impl Fn(&Request),
+) -> c_int {
+    let mpi = open.mpi;
+    let alone = Access { collective: false, ..access };
+    let started = buffer.and_then(|buffer| Ok((buffer, Request::start(mpi)?)));
+    let own = match &started {
+        Ok((buffer, _)) => blocking(&open, alone, Ok(*buffer)),
+        Err(error) => Err(error.clone()),
+    };
+    let class = own.as_ref().err().map(Error::class);
+    let agreement = Agreement::begin(mpi, open.file.communicator(), class);
+    match (started, agreement) {
+        (Ok((_, started)), Ok(agreement)) => {
+            give(&started);
+            started.complete_together(open, own, agreement);
+            0
+        }
+        (Ok((_, started)), Err(error)) => {
+            give(&started);
+            started.complete(ending(open, &own.and(Err(error))));
+            0
+        }
+        (Err(error), agreement) => {
+            // The others wait for this rank, also where its program gets no request to wait for.
+            agreement.into_iter().for_each(|agreement| open.keep(agreement));
             errors::raise(mpi, Some(open), &error)
         }
     }

@@ -114,7 +114,8 @@ impl World {
         let shared_bytes = if nodes.last() == Some(&0) { shared_bytes } else { 0 };
         let fate = Mutex::new(Fate { ended: vec![false; nodes.len()], lost: None });
         let node_count = nodes.last().map_or(0, |last| index(*last) + 1);
-        let group = Group { rank: 0, nodes, cores: vec![cores; node_count], transport: "threads" };
+        let cores = vec![cores; node_count];
+        let group = Group { rank: 0, nodes, cores, transport: "threads", handle: 0 };
         let exchanges = Mutex::default();
         Arc::new(World { group, shared_bytes, simulation, exchanges, fate })
     }

@@ -95,6 +95,8 @@ pub struct Group {
     pub cores: Vec<u32>,
     /// What carries messages.
     pub transport: &'static str,
+    /// What the transport calls the communicator: MPI's handle of it.
+    pub handle: usize,
 }
 
 /// A group of ranks that can send messages to each other.

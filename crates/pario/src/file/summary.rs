@@ -22,6 +22,7 @@ impl Handle {
         let profile = directions.into_iter().filter_map(|one| state.learned.wrong(one)).collect();
         drop(state);
         Summary {
+            unix_seconds: self.opened.unix.as_secs(),
             name: self.path.display().to_string(),
             ranks: self.communicator.size(),
             nodes: self.facts.nodes.iter().max().map_or(1, |last| last + 1),

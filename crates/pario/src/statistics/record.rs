@@ -297,6 +297,7 @@ pub(super) fn line(summary: &Summary, records: &Records) -> String {
     let line = Object::new()
         .text("kind", "statistics")
         .text("pario", env!("CARGO_PKG_VERSION"))
+        .number("unix_seconds", summary.unix_seconds)
         .text("file", &summary.name)
         .number("ranks", summary.ranks)
         .number("nodes", summary.nodes)

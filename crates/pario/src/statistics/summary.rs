@@ -29,6 +29,8 @@ const INDENT: usize = 14;
 #[non_exhaustive]
 pub struct Summary {
     pub(crate) name: String,
+    /// When this rank opened the file: seconds since 1970.
+    pub(crate) unix_seconds: u64,
     pub(crate) ranks: u32,
     pub(crate) nodes: u32,
     /// What planners know of the file.
@@ -173,6 +175,7 @@ mod tests {
         let (_, report) = given.resolve("x".as_ref(), &Environment::default());
         Summary {
             name: "out\n.dat".to_owned(),
+            unix_seconds: 0,
             ranks: 4,
             nodes: 2,
             facts: FileFacts { nodes: vec![0, 0, 1, 1], ..FileFacts::of_threads(4) },

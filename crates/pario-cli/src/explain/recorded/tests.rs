@@ -1,0 +1,84 @@
+//! What `explain` finds for recorded calls is what the program did.
+
+use clap::Parser;
+use pario_testkit::program::run::{Transport, run};
+use pario_testkit::program::{Program, Step};
+use pario_testkit::scratch::Scratch;
+use pario_testkit::seed::{first_seed, number_from};
+use pario_testkit::watchdog::Watchdog;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+/// A program whose hints stay as they are, since a recording has those of the close, and whose
+/// bytes are not converted, since such calls have several plans.
+fn program(seed: u64, recording: &Path) -> Program {
+    let mut program = Program::random(seed);
+    program.steps.retain(|step| !matches!(step, Step::Hints(_)));
+    for step in &mut program.steps {
+        if let Step::View(views) = step {
+            views.external = false;
+        }
+    }
+    program.with_hint("pario_statistics", &recording.display().to_string())
+}
+
+/// What a plan is, as far as a recording has it.
+fn planned<'a>(way: &'a Way, reason: &'a str) -> (&'static str, u64, u64, &'a str, &'a str) {
+    (way.strategy.name(), way.rounds, way.aggregators, way.windows, reason)
+}
+
+/// Compares all calls of a recording; how many there were.
+fn compare(arguments: &Arguments, path: &Path) -> usize {
+    let recordings = recordings(path).unwrap_or_default();
+    let mut compared = 0;
+    for recording in &recordings {
+        let open = Open { recording, name: "it", kinds: Vec::new() };
+        let setting = setting(arguments, &open).expect("a setting");
+        let all = collectives(recording).into_iter().chain(independent(recording));
+        for done in all.filter(|done| done.call.strategy != Strategy::Auto.name()) {
+            let answer = explain(&setting.question(done.requests.clone(), done.conditions));
+            let answer = answer.expect("an answer");
+            let Call { strategy, rounds, aggregators, windows, reason, .. } = done.call;
+            // A call that takes one storage call needs no plan to choose the only way there is.
+            let answered = if reason == "one run of bytes" { reason } else { answer.reason };
+            let recorded = (&**strategy, *rounds, *aggregators, &**windows, &**reason);
+            assert_eq!(planned(answer.chosen(), answered), recorded, "{done:#?}\n{}", answer.plan);
+            compared += 1;
+        }
+    }
+    compared
+}
+
+/// For recorded calls of random programs, the plan that `explain` finds is the plan that ran.
+#[test]
+fn explain_finds_the_plans_that_ran() {
+    let (scratch, first_seed) = (Scratch::new(), first_seed());
+    let arguments = Line::parse_from(["explain"]).arguments;
+    let programs = number_from("PARIO_PROGRAMS").unwrap_or(4000).div_ceil(10);
+    println!("explain_finds_the_plans_that_ran: PARIO_SEED={first_seed}, {programs} programs");
+    let watchdog = Watchdog::new("explain_finds_the_plans_that_ran");
+    let mut compared = 0;
+    for seed in (0..programs).map(|number| first_seed.wrapping_add(number)) {
+        watchdog.step(format!("PARIO_SEED={seed} PARIO_PROGRAMS=1"));
+        let path = scratch.path(&format!("{seed}.jsonl"));
+        let transport = match seed % 3 {
+            0 => Transport::SharedMemory,
+            1 => Transport::LittleMemory,
+            _ => Transport::Messages(u32::try_from(seed / 3 % 4).expect("small") + 1),
+        };
+        run(&program(seed, &path), transport).unwrap_or_else(|text| panic!("seed {seed}: {text}"));
+        println!("seed {seed}");
+        if path.exists() {
+            compared += compare(&arguments, &path);
+            std::fs::remove_file(&path).expect("removed");
+        }
+    }
+    println!("{compared} calls");
+    assert!(compared > 0 || programs < 20, "no calls were compared");
+}
