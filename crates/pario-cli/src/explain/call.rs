@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, value_parser};
-use pario::explain::{Conditions, Question, Request, explain};
+use pario::explain::{Conditions, InMemory, Question, Request, explain};
 use pario::model::Direction;
 use pario::model::presets::{Device, Link};
 
@@ -357,5 +357,9 @@ fn collective_change(
 }
 
 fn request(workload: &dyn Workload, rank: u32) -> pario::Result<Request> {
-    Request::of_view(&workload.view(rank)?, workload.rank_bytes(rank))
+    let request = Request::of_view(&workload.view(rank)?, workload.rank_bytes(rank))?;
+    Ok(match workload.memory(rank)? {
+        Some(memory) => Request { memory: InMemory::of(&memory.datatype, 1)?, ..request },
+        None => request,
+    })
 }

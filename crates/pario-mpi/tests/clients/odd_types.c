@@ -139,6 +139,20 @@ static void null(void) {
     CHECK(class_of(code) == MPI_ERR_TYPE, "an etype MPI_DATATYPE_NULL gave class %d", class_of(code));
 }
 
+/* A view that shows no bytes: offset 0 is at its displacement, and there is no other. */
+static void empty_view(void) {
+    MPI_Datatype empty;
+    MPI_Offset at = -1;
+    MPI_Type_contiguous(0, MPI_INT, &empty);
+    MPI_Type_commit(&empty);
+    OK(MPI_File_set_view(file, 24, MPI_INT, empty, "native", MPI_INFO_NULL));
+    OK(MPI_File_get_byte_offset(file, 0, &at));
+    CHECK(at == 24, "offset 0 is at %lld", (long long)at);
+    CHECK(MPI_File_get_byte_offset(file, 1, &at) != MPI_SUCCESS, "offset 1 is at %lld", (long long)at);
+    OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    MPI_Type_free(&empty);
+}
+
 int main(int argc, char **argv) {
     client_start(&argc, &argv);
     const char *path = scratch("odd.data");
@@ -150,6 +164,7 @@ int main(int argc, char **argv) {
     below_zero();
     large_counts();
     null();
+    if (!client_is_native) empty_view();
     OK(MPI_File_close(&file));
     return client_end();
 }

@@ -53,6 +53,19 @@ pub struct InMemory {
 impl InMemory {
     /// In one piece.
     pub const CONTIGUOUS: InMemory = InMemory { in_order: true, piece_bytes: u64::MAX };
+
+    /// As values of a datatype.
+    ///
+    /// # Errors
+    /// `Type` if their offsets overflow.
+    pub fn of(datatype: &Datatype, count: u64) -> Result<InMemory> {
+        Ok(InMemory::of_layout(&datatype.compiled(Form::Native)?.tiled(count)?))
+    }
+
+    fn of_layout(layout: &Layout) -> InMemory {
+        let piece_bytes = (layout.size() / layout.pieces().max(1)).max(1);
+        InMemory { in_order: layout.is_ascending(), piece_bytes }
+    }
 }
 
 impl Buffer {
@@ -92,8 +105,7 @@ impl Buffer {
 
     /// How the data lies in memory.
     pub(crate) fn in_memory(&self) -> InMemory {
-        let piece_bytes = (self.len() / self.layout.pieces().max(1)).max(1);
-        InMemory { in_order: self.layout.is_ascending(), piece_bytes }
+        InMemory::of_layout(&self.layout)
     }
 
     /// Whether all data is one run of memory.
