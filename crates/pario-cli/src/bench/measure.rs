@@ -453,7 +453,7 @@ impl<'a> Bed<'a> {
         let begin = self.bench.team.start_together()?;
         let moved = own.perform(&file, way.level, direction, &pieces);
         let end = now();
-        let mut statistics = difference(file.statistics().total, before);
+        let mut statistics = difference(file.statistics().total, &before);
         name_call(&mut statistics, &file);
         moved.map_err(failed)?;
         *open = Some(file);

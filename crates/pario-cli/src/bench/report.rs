@@ -7,8 +7,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pario::hints::Switch;
 use pario::model::Direction;
 use pario::storage::{Driver, OpenMode, Posix};
-use pario::{Platform, Strategy};
+use pario::{CallStatistics, Platform, Strategy};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::arguments::{Files, Settings, Transport};
 use super::contender::{Contender, Level};
@@ -124,27 +125,16 @@ struct Record<'a> {
     repetitions: u32,
     /// The rank whose times the following are, the one with the most storage time.
     times_of_rank: u32,
-    synchronisation_seconds: f64,
-    planning_seconds: f64,
-    exchange_seconds: f64,
-    storage_seconds: f64,
-    /// Predicted by the cost model for all of it; none without a plan.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    predicted_seconds: Option<f64>,
-    /// Of the exchange: each phase, if there are any, and the packing of windows then.
+    /// Of the exchange: each phase, if there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     phase_seconds: Vec<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    packing_seconds: Option<f64>,
     /// Of that rank.
     rounds: u64,
     /// Of all ranks, as are all counts: accesses that reach the system, of a list one for each run
     /// of adjacent pieces.
     storage_calls: u64,
-    messages: u64,
-    /// Bytes in messages, and bytes that ranks copied to or from shared windows.
-    sent_bytes: u64,
-    shared_bytes: u64,
+    #[serde(flatten)]
+    figures: BTreeMap<String, Value>,
     #[serde(flatten)]
     origin: &'a Origin,
 }
@@ -188,6 +178,16 @@ impl Origin {
             machine: Machine { platform: Platform::here(), file_system: file_system(scratch) },
         }
     }
+}
+
+/// The counts of a call by their names, and the times; no predicted one without a plan.
+fn figures(statistics: &CallStatistics) -> BTreeMap<String, Value> {
+    let counts = CallStatistics::COUNTS.into_iter().zip(statistics.counts());
+    let counts = counts.map(|(name, count)| (name.to_owned(), count.into()));
+    let times = CallStatistics::TIMES.into_iter().zip(statistics.times());
+    let times = times.filter(|(name, time)| *name != "predicted" || !time.is_zero());
+    let times = times.map(|(name, time)| (format!("{name}_seconds"), time.as_secs_f64().into()));
+    counts.chain(times).collect()
 }
 
 /// The file system of the directory, as pario's driver knows it.
@@ -341,20 +341,10 @@ impl<'a> Report<'a> {
                 verified: true,
                 repetitions: line.repetitions,
                 times_of_rank: measured.times_rank,
-                synchronisation_seconds: statistics.synchronisation.as_secs_f64(),
-                planning_seconds: statistics.planning.as_secs_f64(),
-                exchange_seconds: statistics.exchange.as_secs_f64(),
-                storage_seconds: statistics.storage.as_secs_f64(),
-                predicted_seconds: Some(statistics.predicted.as_secs_f64())
-                    .filter(|&seconds| seconds > 0.0),
                 phase_seconds: statistics.phases.iter().map(Duration::as_secs_f64).collect(),
-                packing_seconds: (!statistics.phases.is_empty())
-                    .then_some(statistics.packing.as_secs_f64()),
                 rounds: statistics.rounds,
                 storage_calls: statistics.storage_reads + statistics.storage_writes,
-                messages: statistics.messages,
-                sent_bytes: statistics.sent_bytes,
-                shared_bytes: statistics.shared_bytes,
+                figures: figures(statistics),
                 origin: &self.origin,
             };
             let line = serde_json::to_string(&record);

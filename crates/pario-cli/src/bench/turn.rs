@@ -25,7 +25,9 @@ pub(crate) struct Turn {
     calls: Span,
     /// Of the whole step, from open to close, if it has a file of its own.
     step: Option<Span>,
-    /// Of synchronisation, planning, exchange, storage and packing.
+    /// The time in storage calls.
+    storage: Duration,
+    /// The times of [`CallStatistics::TIMES`].
     times: [Duration; TIMES],
     phases: Vec<Duration>,
     rounds: u64,
@@ -59,46 +61,16 @@ pub(crate) fn now() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Numbers of a call that add up over the ranks.
-const COUNTS: usize = 10;
-
-fn counts(statistics: &mut CallStatistics) -> [&mut u64; COUNTS] {
-    [
-        &mut statistics.requested_bytes,
-        &mut statistics.moved_bytes,
-        &mut statistics.messages,
-        &mut statistics.sent_bytes,
-        &mut statistics.shared_bytes,
-        &mut statistics.storage_reads,
-        &mut statistics.storage_read_bytes,
-        &mut statistics.storage_writes,
-        &mut statistics.storage_written_bytes,
-        &mut statistics.locks,
-    ]
-}
-
-/// Times of a call; storage is [`STORAGE`].
-const TIMES: usize = 6;
-const STORAGE: usize = 3;
-
-fn times(statistics: &mut CallStatistics) -> [&mut Duration; TIMES] {
-    [
-        &mut statistics.synchronisation,
-        &mut statistics.planning,
-        &mut statistics.exchange,
-        &mut statistics.storage,
-        &mut statistics.packing,
-        &mut statistics.predicted,
-    ]
-}
+const COUNTS: usize = CallStatistics::COUNTS.len();
+const TIMES: usize = CallStatistics::TIMES.len();
 
 /// What was done between two looks at the statistics of a file.
-pub(crate) fn difference(mut after: CallStatistics, mut before: CallStatistics) -> CallStatistics {
-    for (sum, earlier) in counts(&mut after).into_iter().zip(counts(&mut before)) {
-        *sum -= *earlier;
+pub(crate) fn difference(mut after: CallStatistics, before: &CallStatistics) -> CallStatistics {
+    for (sum, earlier) in after.counts_mut().into_iter().zip(before.counts()) {
+        *sum -= earlier;
     }
-    for (sum, earlier) in times(&mut after).into_iter().zip(times(&mut before)) {
-        *sum = sum.saturating_sub(*earlier);
+    for (sum, earlier) in after.times_mut().into_iter().zip(before.times()) {
+        *sum = sum.saturating_sub(earlier);
     }
     for (sum, earlier) in after.phases.iter_mut().zip(&before.phases) {
         *sum = sum.saturating_sub(*earlier);
@@ -114,24 +86,23 @@ impl Turn {
         step: Option<Span>,
         statistics: &CallStatistics,
     ) -> Turn {
-        let mut copy = statistics.clone();
-        let counts = counts(&mut copy).map(|count| *count);
-        let times = times(&mut copy).map(|time| *time);
-        let (phases, rounds) = (copy.phases, copy.rounds);
-        Turn { clock, calls, step, times, phases, rounds, counts }
+        let (counts, times) = (statistics.counts(), statistics.times());
+        let (phases, rounds) = (statistics.phases.clone(), statistics.rounds);
+        let storage = statistics.storage;
+        Turn { clock, calls, step, storage, times, phases, rounds, counts }
     }
 }
 
 impl Measured {
     /// All ranks' turns as one; the rest is as one rank's statistics say.
     pub(crate) fn of(turns: &[Turn], mut statistics: CallStatistics) -> Measured {
-        for (index, sum) in counts(&mut statistics).into_iter().enumerate() {
+        for (index, sum) in statistics.counts_mut().into_iter().enumerate() {
             *sum = turns.iter().map(|turn| turn.counts[index]).sum();
         }
-        let busiest = (0..).zip(turns).max_by_key(|(_, turn)| turn.times[STORAGE]);
+        let busiest = (0..).zip(turns).max_by_key(|(_, turn)| turn.storage);
         let mut times_rank = 0;
         if let Some((rank, busiest)) = busiest {
-            for (time, own) in times(&mut statistics).into_iter().zip(busiest.times) {
+            for (time, own) in statistics.times_mut().into_iter().zip(busiest.times) {
                 *time = own;
             }
             (statistics.phases, statistics.rounds) = (busiest.phases.clone(), busiest.rounds);
@@ -211,7 +182,7 @@ mod tests {
             statistics.phases = phases[..usize::try_from(number.min(2)).unwrap()].to_vec();
             statistics
         };
-        let step = difference(statistics(5), statistics(1));
+        let step = difference(statistics(5), &statistics(1));
         assert_eq!((step.rounds, step.storage_writes), (4, 12));
         assert_eq!(step.planning, Duration::from_secs(8));
         assert_eq!(step.phases, [Duration::from_secs(4), Duration::from_secs(5)]);

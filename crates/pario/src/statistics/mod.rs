@@ -13,14 +13,15 @@ use crate::error::Result;
 use crate::hints::Strategy;
 use crate::number::wide;
 use crate::plan::{Conditions, Correction, Plan, Request};
-use crate::request::Direction;
-use crate::request::Kind;
+use crate::request::{Direction, Kind};
 
+mod figures;
 mod json;
 mod platform;
 mod record;
 mod summary;
 
+pub use figures::CallStatistics;
 pub use platform::Platform;
 pub(crate) use record::{OpenTime, Recorder, Records, accesses_max, calls_max};
 pub use summary::Summary;
@@ -54,65 +55,6 @@ impl Asked {
         one.piece_bytes = (one.bytes / pieces.max(1)).max(1);
         one.sorted &= other.sorted;
     }
-}
-
-/// What one rank did in one read or write.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct CallStatistics {
-    /// The call, such as `write_all`.
-    pub call: &'static str,
-    /// The strategy that served it.
-    pub strategy: Strategy,
-    /// Why this strategy.
-    pub reason: &'static str,
-    /// Where windows were, how bytes got there, and who served them; which holes sieving moved;
-    /// nothing without windows.
-    pub windows: &'static str,
-    /// Rounds of the plan.
-    pub rounds: u64,
-    /// Ranks that may have touched storage for others.
-    pub aggregators: u64,
-    /// Whether the plan was made for this call; false if a kept one was used again.
-    pub planned: bool,
-    /// Bytes that this rank asked for.
-    pub requested_bytes: u64,
-    /// Where they are in the file, and what else the planner knew; nothing in sums.
-    pub asked: Option<Asked>,
-    /// Bytes of this rank's request that really moved.
-    pub moved_bytes: u64,
-    /// Messages that this rank sent while bytes were shuffled.
-    pub messages: u64,
-    /// Bytes that this rank sent in messages.
-    pub sent_bytes: u64,
-    /// Bytes that this rank copied to or from windows in shared memory.
-    pub shared_bytes: u64,
-    /// Storage accesses of this rank that read. A list counts as often as the system gets an access
-    /// for it: once for each run of adjacent pieces, also where io_uring takes several at a time.
-    pub storage_reads: u64,
-    /// Bytes that they read.
-    pub storage_read_bytes: u64,
-    /// Storage accesses of this rank that wrote, counted in the same way.
-    pub storage_writes: u64,
-    /// Bytes that they wrote.
-    pub storage_written_bytes: u64,
-    /// Ranges that this rank locked.
-    pub locks: u64,
-    /// Time until all ranks had announced which call they make: mostly synchronisation skew, which
-    /// is waiting for the last one.
-    pub synchronisation: Duration,
-    /// Time until the plan was known, without the synchronisation.
-    pub planning: Duration,
-    /// Time in the shuffle: copying, sending, waiting for others.
-    pub exchange: Duration,
-    /// Time in storage calls.
-    pub storage: Duration,
-    /// Time that the cost model predicted for all of it; nothing for a call without a plan.
-    pub predicted: Duration,
-    /// Time in each phase of a multi-phase exchange, a part of the time in the shuffle.
-    pub phases: Vec<Duration>,
-    /// Time in which windows were filled or emptied, a part of the time in the shuffle.
-    pub packing: Duration,
 }
 
 /// Calls of one kind that one strategy served for one reason.
@@ -210,51 +152,6 @@ impl CallStatistics {
         self.storage += storage;
     }
 
-    /// The counts that add up over calls and over ranks.
-    fn counts(&self) -> [u64; 10] {
-        [
-            self.requested_bytes,
-            self.moved_bytes,
-            self.messages,
-            self.sent_bytes,
-            self.shared_bytes,
-            self.storage_reads,
-            self.storage_read_bytes,
-            self.storage_writes,
-            self.storage_written_bytes,
-            self.locks,
-        ]
-    }
-
-    fn counts_mut(&mut self) -> [&mut u64; 10] {
-        [
-            &mut self.requested_bytes,
-            &mut self.moved_bytes,
-            &mut self.messages,
-            &mut self.sent_bytes,
-            &mut self.shared_bytes,
-            &mut self.storage_reads,
-            &mut self.storage_read_bytes,
-            &mut self.storage_writes,
-            &mut self.storage_written_bytes,
-            &mut self.locks,
-        ]
-    }
-
-    fn times(&self) -> [Duration; 5] {
-        [self.synchronisation, self.planning, self.exchange, self.storage, self.predicted]
-    }
-
-    fn times_mut(&mut self) -> [&mut Duration; 5] {
-        [
-            &mut self.synchronisation,
-            &mut self.planning,
-            &mut self.exchange,
-            &mut self.storage,
-            &mut self.predicted,
-        ]
-    }
-
     fn add_counts(&mut self, other: &CallStatistics) {
         for (sum, one) in self.counts_mut().into_iter().zip(other.counts()) {
             *sum += one;
@@ -349,7 +246,6 @@ impl FileStatistics {
         for (phase, &time) in (0..).zip(&call.phases) {
             total.add_phase(phase, time);
         }
-        total.packing += call.packing;
         for (sum, one) in total.times_mut().into_iter().zip(call.times()) {
             *sum += one;
         }
@@ -400,7 +296,6 @@ impl FileStatistics {
         total.rounds = total.rounds.max(other.rounds);
         let times = total.times_mut().into_iter().zip(other.times());
         times.for_each(|(longest, one)| *longest = (*longest).max(one));
-        total.packing = total.packing.max(other.packing);
         let phases = total.phases.len().max(other.phases.len());
         total.phases.resize(phases, Duration::ZERO);
         for (longest, &one) in total.phases.iter_mut().zip(&other.phases) {
@@ -436,8 +331,7 @@ impl FileStatistics {
         [total.rounds, total.aggregators].into_iter().for_each(|number| writer.unsigned(number));
         total.counts().into_iter().for_each(|count| writer.unsigned(count));
         writer.unsigned(wide(total.phases.len()));
-        let times = total.times().into_iter().chain([total.packing]);
-        for time in times.chain(total.phases.iter().copied()) {
+        for time in total.times().into_iter().chain(total.phases.iter().copied()) {
             writer.unsigned(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         }
         writer.bytes
@@ -466,7 +360,6 @@ impl FileStatistics {
         for time in total.times_mut() {
             *time = Duration::from_nanos(reader.unsigned()?);
         }
-        total.packing = Duration::from_nanos(reader.unsigned()?);
         for _ in 0..phases {
             total.phases.push(Duration::from_nanos(reader.unsigned()?));
         }

@@ -95,7 +95,6 @@ impl Recorder {
 
 /// A call as JSON.
 fn call_record(rank: u32, (begin, seconds): (f64, f64), call: &CallStatistics) -> String {
-    let time = Duration::as_secs_f64;
     let object = Object::new()
         .number("rank", rank)
         .text("call", call.call)
@@ -104,32 +103,20 @@ fn call_record(rank: u32, (begin, seconds): (f64, f64), call: &CallStatistics) -
         .text("windows", call.windows)
         .number("rounds", call.rounds)
         .number("aggregators", call.aggregators)
-        .number("planned", call.planned)
-        .number("requested_bytes", call.requested_bytes)
-        .number("moved_bytes", call.moved_bytes)
-        .number("messages", call.messages)
-        .number("sent_bytes", call.sent_bytes)
-        .number("shared_bytes", call.shared_bytes)
-        .number("storage_reads", call.storage_reads)
-        .number("storage_read_bytes", call.storage_read_bytes)
-        .number("storage_writes", call.storage_writes)
-        .number("storage_written_bytes", call.storage_written_bytes)
-        .number("locks", call.locks);
+        .number("planned", call.planned);
     let object = match &call.asked {
         Some(asked) => asked_record(object, asked),
         None => object,
     };
-    object
-        .number("begin_seconds", begin)
-        .number("seconds", seconds)
-        .number("synchronisation_seconds", time(&call.synchronisation))
-        .number("planning_seconds", time(&call.planning))
-        .number("exchange_seconds", time(&call.exchange))
-        .number("storage_seconds", time(&call.storage))
-        .number("predicted_seconds", time(&call.predicted))
-        .list("phase_seconds", call.phases.iter().map(|phase| time(phase).to_string()))
-        .number("packing_seconds", time(&call.packing))
-        .finish()
+    let counts = CallStatistics::COUNTS.into_iter().zip(call.counts());
+    let object = counts.fold(object, |object, (name, count)| object.number(name, count));
+    let object = object.number("begin_seconds", begin).number("seconds", seconds);
+    let times = CallStatistics::TIMES.into_iter().zip(call.times());
+    let object = times.fold(object, |object, (name, time)| {
+        object.number(&format!("{name}_seconds"), time.as_secs_f64())
+    });
+    let phases = call.phases.iter().map(|phase| phase.as_secs_f64().to_string());
+    object.list("phase_seconds", phases).finish()
 }
 
 /// Adds what was asked for: all that it takes to plan the call again.
