@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use pario::model::Direction;
-use pario::model::inspector::{Inspected, Vector, by_algorithm, by_equations};
+use pario::model::inspector::{BlockCyclic, Inspection, Tuple};
 use pario::model::presets::Link;
 
 use super::count::{self, Request};
@@ -21,9 +21,16 @@ const RANKS: u32 = 16;
 const ELEMENT_BYTES: u64 = 4;
 const MB: u64 = 1 << 20;
 
-fn all(vector: &Vector) -> Result<Vec<Inspected>, Failure> {
-    let one = |rank| by_equations(vector, rank);
-    let all: Option<Vec<Inspected>> = (0..vector.ranks).map(one).collect();
+/// What all ranks do, by the algorithm for any distribution, entry by entry.
+fn by_algorithm(vector: &BlockCyclic) -> Option<Vec<Inspection>> {
+    let distributions: Vec<Vec<Tuple>> =
+        (0..vector.ranks).map(|rank| vector.tuples(rank)).collect();
+    Inspection::general_all(&distributions)
+}
+
+fn all(vector: &BlockCyclic) -> Result<Vec<Inspection>, Failure> {
+    let one = |rank| Inspection::regular(rank, vector);
+    let all: Option<Vec<Inspection>> = (0..vector.ranks).map(one).collect();
     let equations = all.ok_or_else(|| Failure::Run(format!("no equations for {vector:?}")))?;
     match by_algorithm(vector).as_ref() == Some(&equations) {
         true => Ok(equations),
@@ -36,6 +43,11 @@ fn listed<T: std::fmt::Debug>(values: impl Iterator<Item = T>) -> String {
     values.join(" ")
 }
 
+/// Tuples as the paper prints them.
+fn pairs(tuples: &[Tuple]) -> String {
+    listed(tuples.iter().map(|tuple| (tuple.offset, tuple.len)))
+}
+
 /// 002-examples: the numbers that the paper prints.
 pub(super) fn examples(_run: &Run) -> Outcome {
     let mut findings = Findings::default();
@@ -43,36 +55,36 @@ pub(super) fn examples(_run: &Run) -> Outcome {
     findings.note(
         "section 4.1 says 16 tuples in both datatypes; by property 1, 15 are sent and 16 packed",
     );
-    let case = all(&Vector { ranks: 4, block_len: 1, blocks: 4 })?;
+    let case = all(&BlockCyclic { ranks: 4, block_len: 1, blocks: 4 })?;
     let mut equal = |name: &str, paper: &str, ours: String| {
         findings.push(Row::equal(name, paper, ours));
     };
     let alloc = listed(case.iter().map(|one| one.alloc_offset));
     equal("Table 1, alloc_offset", "0 2 2 4", alloc);
     for (phase, paper) in [(0, "4 0 6 2"), (1, "6 6 0 0")] {
-        let offsets = listed(case.iter().map(|one| one.receive_offsets[phase]));
+        let offsets = listed(case.iter().map(|one| one.phases[phase].receive_offset));
         equal(&format!("Table 3, Recv_offset, ph {phase}"), paper, offsets);
     }
     let files = listed(case.iter().map(|one| one.file_offset));
     equal("Table 4, file_offset", "0 8 4 12", files);
-    let sent = |phase: usize| listed(case[0].send[phase].iter());
+    let sent = |phase: usize| pairs(&case[0].phases[phase].send);
     equal("Figure 5, sending datatype of process 0", "(2, 2)", sent(0));
     equal("Figure 6, sending datatype of process 0", "(1, 1) (5, 1)", sent(1));
-    let packed = listed(case[0].packing.0.iter());
+    let packed = pairs(&case[0].packing.tuples);
     equal("Figure 7, packing datatype of process 0", "(0, 1) (4, 1) (6, 2)", packed);
-    equal("Equation 2, entries of memory", "8", case[0].memory_len.to_string());
-    let larger = all(&Vector { ranks: 4, block_len: 1, blocks: 8 })?;
-    let (tuples, times, _) = &larger[0].packing;
-    let packed = listed(tuples.iter());
+    equal("Equation 2, entries of memory", "8", case[0].memory_len().to_string());
+    let larger = all(&BlockCyclic { ranks: 4, block_len: 1, blocks: 8 })?;
+    let packing = &larger[0].packing;
+    let packed = pairs(&packing.tuples);
     equal("Figure 8, packing datatype of process 0", "(0, 1) (8, 1) (12, 1) (14, 1)", packed);
-    equal("Figure 8, intervals", "2", times.to_string());
-    let sixteen = all(&Vector { ranks: 16, block_len: 1, blocks: 256 })?;
+    equal("Figure 8, intervals", "2", packing.times.to_string());
+    let sixteen = all(&BlockCyclic { ranks: 16, block_len: 1, blocks: 256 })?;
     for (phase, paper) in ["1", "2", "4", "8"].into_iter().enumerate() {
-        let tuples = sixteen[0].send[phase].len();
+        let tuples = sixteen[0].phases[phase].send.len();
         equal(&format!("Property 1, tuples of phase {phase}"), paper, tuples.to_string());
     }
-    equal("Section 4.1, packed tuples", "16", sixteen[0].packing.0.len().to_string());
-    let sent: usize = sixteen[0].send.iter().map(Vec::len).sum();
+    equal("Section 4.1, packed tuples", "16", sixteen[0].packing.tuples.len().to_string());
+    let sent: usize = sixteen[0].phases.iter().map(|phase| phase.send.len()).sum();
     equal("Section 4.1, sent tuples", "16", sent.to_string());
     Ok(findings)
 }
@@ -89,14 +101,14 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 
 /// The vector of Figures 13 and 14. The paper has 8 blocks a rank; with more ranks than that its
 /// file is out of order, so there are as many blocks as ranks then.
-fn vector(entries: u64, ranks: u32) -> Vector {
+fn vector(entries: u64, ranks: u32) -> BlockCyclic {
     let blocks = u64::from(ranks).max(8);
-    Vector { ranks, block_len: entries / u64::from(ranks) / blocks, blocks }
+    BlockCyclic { ranks, block_len: entries / u64::from(ranks) / blocks, blocks }
 }
 
 /// The inspector's time for one rank, in ms: the best of some tries. The ranks work at the same
 /// time, so that the time of all is divided by their number.
-fn inspector_ms(vector: &Vector) -> Result<f64, Failure> {
+fn inspector_ms(vector: &BlockCyclic) -> Result<f64, Failure> {
     const TRIES: u32 = 5;
     let mut best = f64::INFINITY;
     for _ in 0..TRIES {
@@ -110,13 +122,14 @@ fn inspector_ms(vector: &Vector) -> Result<f64, Failure> {
 }
 
 /// Tuples of a rank, sent and packed.
-fn tuples(one: &Inspected) -> f64 {
-    let count = one.send.iter().map(Vec::len).sum::<usize>() + one.packing.0.len();
+fn tuples(one: &Inspection) -> f64 {
+    let sent: usize = one.phases.iter().map(|phase| phase.send.len()).sum();
+    let count = sent + one.packing.tuples.len();
     real(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
 /// Figure 13 or 14: what the inspector makes (count) or takes (here) for several vectors.
-fn inspector(run: &Run, label: &str, vectors: &[(f64, Vector)]) -> Outcome {
+fn inspector(run: &Run, label: &str, vectors: &[(f64, BlockCyclic)]) -> Outcome {
     let mut findings = Findings::default();
     let mut points = Vec::new();
     for (x, vector) in vectors {
@@ -144,7 +157,7 @@ fn inspector(run: &Run, label: &str, vectors: &[(f64, Vector)]) -> Outcome {
 
 /// 002-fig13: the inspector by Nx.
 pub(super) fn fig13(run: &Run) -> Outcome {
-    let sizes: Vec<(f64, Vector)> =
+    let sizes: Vec<(f64, BlockCyclic)> =
         (14..=19).map(|bits| (real(1 << bits), vector(1 << bits, RANKS))).collect();
     inspector(run, "Nx", &sizes)
 }
@@ -152,7 +165,7 @@ pub(super) fn fig13(run: &Run) -> Outcome {
 /// 002-fig14: the inspector by ranks.
 pub(super) fn fig14(run: &Run) -> Outcome {
     let ranks = [2, 4, 8, 16, 32_u32];
-    let sizes: Vec<(f64, Vector)> =
+    let sizes: Vec<(f64, BlockCyclic)> =
         ranks.iter().map(|&ranks| (f64::from(ranks), vector(524_288, ranks))).collect();
     inspector(run, "ranks", &sizes)
 }

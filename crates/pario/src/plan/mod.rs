@@ -13,7 +13,6 @@
 //! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
 //! | `phased` | `multi-phase` and `inspector-executor`: store-and-forward between partners |
 //! | `butterfly` | the partners of each phase, and which rank gets which part of the file |
-//! | `inspector` | what paper 002 would send, for tests of `phased` |
 //!
 //! Plans are lazy: the number of rounds is known, a round is computed when it is reached.
 
@@ -31,7 +30,6 @@ pub(crate) mod choose;
 mod constants;
 pub(crate) mod cost;
 pub(crate) mod independent;
-pub(crate) mod inspector;
 mod lesson;
 mod phased;
 mod request;

@@ -108,7 +108,7 @@ fn shuffled(planning: &Planning<'_>, wanted: Option<u32>) -> Shuffled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::inspector::{BlockCyclic, Inspection};
+    use crate::model::inspector::{BlockCyclic, Inspection};
 
     /// Where paper 002 applies, dividing the file by ranges sends what halving lists sends.
     #[test]
@@ -130,7 +130,7 @@ mod tests {
                     u64::try_from(logical.filter(|place| domain.contains(place)).count()).unwrap()
                 };
                 for rank in 0..ranks {
-                    let paper = Inspection::closed_form(rank, &regular).unwrap();
+                    let paper = Inspection::regular(rank, &regular).unwrap();
                     assert_eq!(paper.file_offset, domain(rank));
                     for phase in 0..phases.count {
                         let to = phases.target(rank, phase).unwrap();

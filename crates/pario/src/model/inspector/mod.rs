@@ -1,12 +1,12 @@
-//! What ranks exchange in several phases: the inspector of paper 002.
-//!
-//! No plan uses it: tests compare what `phased` sends with what the paper sends.
+//! What ranks exchange in several phases: the inspector of paper 002, for studies of its tables and
+//! of its time. pario's own plans divide the file by ranges and need no inspector; tests compare
+//! what they send with what the paper sends.
 //!
 //! It looks at how the entries of a vector are distributed and computes, for one rank, which
 //! entries it sends in each phase, where it puts those that it receives, and in which order they
 //! lie in the file: all that the executor needs, once for any number of writes. There are two ways
-//! with one result: `regular` computes it for block-cyclic distributions from equations alone,
-//! `general` follows the paper's algorithm for any distribution, entry by entry.
+//! with one result: [`Inspection::regular`] computes it for block-cyclic distributions from equations alone,
+//! [`Inspection::general`] follows the paper's algorithm for any distribution, entry by entry.
 //!
 //! An entry has a *logical* address, its place in the file, and a *physical* one, its place in the
 //! memory of a rank. That memory has a region for each rank that it exchanges with and one for its
@@ -27,64 +27,76 @@
 //! sorts it in each phase. Where the distribution is regular, a datatype has at most as many tuples
 //! as there are sources, however many entries there are; otherwise up to one for each entry.
 
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "the paper's own way, with which tests compare that of `phased`"
-)]
-
-use super::butterfly::{Butterfly, reversed};
 use crate::number::wide;
+use crate::plan::butterfly::{Butterfly, reversed};
 
 mod general;
 mod regular;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use regular::BlockCyclic;
+pub use regular::BlockCyclic;
 
 /// Neighbouring entries, as `MPI_Type_indexed` takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tuple {
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
+pub struct Tuple {
+    /// Where they begin.
+    pub offset: u64,
+    /// How many they are.
+    pub len: u64,
 }
 
 /// What a rank does in one phase; addresses are physical.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Phase {
-    pub(crate) partner: u32,
-    pub(crate) send: Vec<Tuple>,
-    /// Where what the partner sends is put, one entry after the other.
-    pub(crate) receive_offset: u64,
-    pub(crate) receive_len: u64,
+pub struct Phase {
+    /// With whom the rank exchanges entries.
+    pub partner: u32,
+    /// The entries that it sends (Table 2).
+    pub send: Vec<Tuple>,
+    /// Where what the partner sends is put, one entry after the other (Table 3).
+    pub receive_offset: u64,
+    /// How many entries the partner sends.
+    pub receive_len: u64,
 }
 
 /// The entries in memory in the order of the file: tuples, again and again, each time further by
 /// the stride (an `MPI_Type_hvector` of an `MPI_Type_indexed`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Packing {
-    pub(crate) tuples: Vec<Tuple>,
-    pub(crate) times: u64,
+pub struct Packing {
+    /// The tuples that are taken again and again.
+    pub tuples: Vec<Tuple>,
+    /// How often.
+    pub times: u64,
     /// 0 where the tuples are taken once.
-    pub(crate) stride: u64,
+    pub stride: u64,
 }
 
 /// What the executor of a rank needs to know. All numbers count entries.
+///
+/// ```
+/// use pario::model::inspector::{BlockCyclic, Inspection};
+///
+/// // The case study of the paper: 16 entries on four ranks.
+/// let vector = BlockCyclic { ranks: 4, block_len: 1, blocks: 4 };
+/// assert_eq!(Inspection::regular(1, &vector).map(|one| one.file_offset), Some(8));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Inspection {
-    /// Physical address of the first of the rank's own entries.
-    pub(crate) alloc_offset: u64,
-    pub(crate) phases: Vec<Phase>,
-    pub(crate) packing: Packing,
-    /// Where in the file the rank writes what it packed, and how much that is.
-    pub(crate) file_offset: u64,
-    pub(crate) len: u64,
+pub struct Inspection {
+    /// Physical address of the first of the rank's own entries (Table 1).
+    pub alloc_offset: u64,
+    /// What it exchanges in each phase.
+    pub phases: Vec<Phase>,
+    /// What it packs for the file.
+    pub packing: Packing,
+    /// Where in the file the rank writes what it packed (Table 4).
+    pub file_offset: u64,
+    /// How many entries that is.
+    pub len: u64,
 }
 
 impl Inspection {
     /// Entries of memory that the rank needs: its own, and those of each phase (equation 2).
-    pub(crate) fn memory_len(&self) -> u64 {
+    pub fn memory_len(&self) -> u64 {
         self.len + self.phases.iter().map(|phase| phase.receive_len).sum::<u64>()
     }
 }
@@ -173,7 +185,7 @@ fn equal_share(distributions: &[Vec<Tuple>]) -> Option<u64> {
 /// with the same higher bits) have the same number of entries, half a share, in each of the
 /// `2^(ph+1)` equal parts of the file. That is necessary, too: otherwise a rank sends away an
 /// entry of its own part, and some parts of the file are written in the wrong order.
-pub(crate) fn halves_follow_file(distributions: &[Vec<Tuple>]) -> bool {
+pub fn halves_follow_file(distributions: &[Vec<Tuple>]) -> bool {
     let Some(share) = equal_share(distributions) else { return false };
     let ranks = distributions.len();
     if share == 0 {

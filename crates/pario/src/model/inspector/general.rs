@@ -39,6 +39,7 @@ impl Indexed {
     }
 
     /// Address of the n-th entry (figure 9, `Phy2Log`).
+    #[cfg(test)]
     pub(super) fn address(&self, entry: u64) -> u64 {
         self.addresses(entry..entry + 1).next().map_or(0, |tuple| tuple.offset)
     }
@@ -79,6 +80,7 @@ pub(super) struct Message {
 
 impl Origins {
     /// Logical address of the entry at a physical one.
+    #[cfg(test)]
     pub(super) fn logical(&self, physical: u64) -> u64 {
         self.runs(Tuple { offset: physical, len: 1 }).first().map_or(0, |run| run.logical)
     }
@@ -244,7 +246,7 @@ impl Inspection {
     /// logical addresses, in the order of memory. Nothing if the paper's algorithm does not apply:
     /// it needs a power of two of ranks with equal, even shares. See
     /// [`halves_follow_file`](super::halves_follow_file) for when the file comes out in order.
-    pub(crate) fn general(rank: u32, distributions: &[Vec<Tuple>]) -> Option<Inspection> {
+    pub fn general(rank: u32, distributions: &[Vec<Tuple>]) -> Option<Inspection> {
         let ranks = rank_of(distributions.len());
         if rank >= ranks {
             return None;
@@ -256,7 +258,7 @@ impl Inspection {
     }
 
     /// What all ranks do, with the work that they share done once.
-    pub(crate) fn general_all(distributions: &[Vec<Tuple>]) -> Option<Vec<Inspection>> {
+    pub fn general_all(distributions: &[Vec<Tuple>]) -> Option<Vec<Inspection>> {
         inspect(distributions, |_, _| true)
     }
 }

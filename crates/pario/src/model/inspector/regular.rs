@@ -12,28 +12,29 @@ use crate::plan::butterfly::{Butterfly, reversed};
 
 /// Entries dealt out in blocks, to one rank after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlockCyclic {
-    pub(crate) ranks: u32,
+pub struct BlockCyclic {
+    /// Number of ranks, a power of two.
+    pub ranks: u32,
     /// Entries of a block.
-    pub(crate) block_len: u64,
+    pub block_len: u64,
     /// Blocks of each rank. The paper's text has them once as all blocks, its examples as here.
-    pub(crate) blocks: u64,
+    pub blocks: u64,
 }
 
 impl BlockCyclic {
     /// Entries of each rank.
-    pub(crate) fn share(&self) -> u64 {
+    pub fn share(&self) -> u64 {
         self.block_len * self.blocks
     }
 
     /// Logical address of one of a rank's entries (equation 6).
-    pub(crate) fn logical(&self, rank: u32, entry: u64) -> u64 {
+    pub fn logical(&self, rank: u32, entry: u64) -> u64 {
         let turn = u64::from(self.ranks) * self.block_len;
         u64::from(rank) * self.block_len + entry / self.block_len * turn + entry % self.block_len
     }
 
     /// A rank's entries as tuples of logical addresses.
-    pub(crate) fn tuples(&self, rank: u32) -> Vec<Tuple> {
+    pub fn tuples(&self, rank: u32) -> Vec<Tuple> {
         let first = |block| self.logical(rank, block * self.block_len);
         let tuples =
             (0..self.blocks).map(|block| Tuple { offset: first(block), len: self.block_len });
@@ -45,7 +46,7 @@ impl Inspection {
     /// What a rank does for a block-cyclic distribution; nothing if the number of ranks is not a
     /// power of two that divides the number of blocks of each rank, because only then halves
     /// follow the file (and never cut a block).
-    pub(crate) fn closed_form(rank: u32, distribution: &BlockCyclic) -> Option<Inspection> {
+    pub fn regular(rank: u32, distribution: &BlockCyclic) -> Option<Inspection> {
         let BlockCyclic { ranks, block_len, blocks } = *distribution;
         if !ranks.is_power_of_two() || !blocks.is_multiple_of(u64::from(ranks)) {
             return None;

@@ -64,7 +64,7 @@ fn distributions(regular: &BlockCyclic) -> Vec<Vec<Tuple>> {
 /// What all ranks do, from the equations; the algorithm must give the same.
 fn inspected(regular: &BlockCyclic) -> Vec<Inspection> {
     let closed: Option<Vec<_>> =
-        (0..regular.ranks).map(|rank| Inspection::closed_form(rank, regular)).collect();
+        (0..regular.ranks).map(|rank| Inspection::regular(rank, regular)).collect();
     let general = Inspection::general_all(&distributions(regular));
     assert_eq!(closed, general, "{regular:?}");
     closed.unwrap()
@@ -305,7 +305,7 @@ fn the_number_of_tuples_does_not_grow_with_the_entries() {
         for turns in [2, 3, 100, 1 << 40] {
             let regular = cyclic(ranks, 7, u64::from(ranks) * turns);
             for rank in 0..ranks {
-                let one = Inspection::closed_form(rank, &regular).unwrap();
+                let one = Inspection::regular(rank, &regular).unwrap();
                 let sent: usize = one.phases.iter().map(|phase| phase.send.len()).sum();
                 assert_eq!((sent, one.packing.tuples.len()), (index(ranks - 1), index(ranks)));
                 assert_eq!((one.packing.times, one.packing.stride), (turns, 7));
@@ -359,7 +359,7 @@ fn a_block_cyclic_file_is_in_order_only_if_ranks_divide_blocks() {
             for block_len in 1..=4 {
                 let regular = cyclic(ranks, block_len, blocks);
                 let divides = blocks.is_multiple_of(u64::from(ranks));
-                assert_eq!(Inspection::closed_form(0, &regular).is_some(), divides);
+                assert_eq!(Inspection::regular(0, &regular).is_some(), divides);
                 let tuples = distributions(&regular);
                 assert_eq!(halves_follow_file(&tuples), divides, "{regular:?}");
                 // Without a number of entries that can be halved there is no inspection.
@@ -496,7 +496,7 @@ fn what_the_paper_does_not_cover_has_no_inspection() {
     assert!(none(&distributions(&cyclic(3, 1, 6))), "three ranks");
     assert!(none(&[vec![t(0, 3)], vec![t(3, 3)]]), "shares that cannot be halved");
     assert!(none(&[vec![t(0, 4)], vec![t(4, 2)]]), "unequal shares");
-    assert!(Inspection::closed_form(0, &cyclic(3, 1, 6)).is_none());
+    assert!(Inspection::regular(0, &cyclic(3, 1, 6)).is_none());
     assert!(Inspection::general(4, &distributions(&case_study())).is_none());
 }
 
@@ -527,14 +527,14 @@ fn cost_of_inspection() {
         let general = start.elapsed() / ranks;
         let start = Instant::now();
         let closed: Vec<_> =
-            (0..ranks).map(|rank| Inspection::closed_form(rank, &regular).unwrap()).collect();
-        let closed_form = start.elapsed() / ranks;
+            (0..ranks).map(|rank| Inspection::regular(rank, &regular).unwrap()).collect();
+        let regular = start.elapsed() / ranks;
         assert_eq!(all, closed);
         let sent: usize = all[0].phases.iter().map(|phase| phase.send.len()).sum();
         let packed = all[0].packing.tuples.len();
         let micros = |time: std::time::Duration| time.as_nanos() / 1000;
-        let (general, closed_form) = (micros(general), micros(closed_form));
-        println!("{ranks:6} {entries:9} {sent:6} {packed:7} {general:12} {closed_form:12}");
+        let (general, regular) = (micros(general), micros(regular));
+        println!("{ranks:6} {entries:9} {sent:6} {packed:7} {general:12} {regular:12}");
     };
     println!(" ranks   entries   sent  packed   general/us    closed/us   (each rank)");
     for exponent in [14, 15, 16, 17, 18, 19] {
