@@ -92,7 +92,8 @@ fn check_in(root: &Path, program: &Path, browser: &str, place: &Path) -> Result<
     Ok(format!("{browser}: {}", seen.join("; ")))
 }
 
-/// A page and its CSV, from a quick benchmark, a recording and the model of paper 001.
+/// A page and its CSV, from a quick benchmark, a recording, ways to serve its calls, the studies and
+/// the model of paper 001.
 fn make(root: &Path, program: &Path, place: &Path) -> Result<(String, String), String> {
     let run = |arguments: &[&str], variables: &[(&str, String)]| {
         let mut command = Command::new(program);
@@ -113,8 +114,14 @@ fn make(root: &Path, program: &Path, place: &Path) -> Result<(String, String), S
     };
     write("bench.jsonl", run(&["bench", "--quick", "--json"], &[])?)?;
     write("paper.json", run(&["explain", "paper", "--json"], &[])?)?;
-    let inputs = ["bench.jsonl", "paper.json", "recording.jsonl"].map(at);
-    let mut words = vec!["report"];
+    // A name that has no place for a line to end.
+    let name = "a-rather-long-name-of-a-checkpoint-file-of-the-simulation_step_000001.nc";
+    let ways = run(&["explain", &at("recording.jsonl"), "--json"], &[])?;
+    let ways = String::from_utf8_lossy(&ways)
+        .replace("\"workload\":\"", &format!("\"workload\":\"{name}"));
+    write("ways.jsonl", ways.into_bytes())?;
+    let inputs = ["bench.jsonl", "paper.json", "recording.jsonl", "ways.jsonl"].map(at);
+    let mut words = vec!["report", "benchmarks/studies/expected.jsonl"];
     words.extend(inputs.iter().map(String::as_str));
     let (page, csv) = (at("report.html"), at("values.csv"));
     words.extend(["--output", &page, "--csv", &csv]);

@@ -199,12 +199,12 @@ fn by_block<'a>(records: impl Iterator<Item = &'a Bench>) -> BTreeMap<u64, Vec<&
 }
 
 /// Bytes of a block; 0 if they are not known.
-fn block(record: &Bench) -> u64 {
+pub(super) fn block(record: &Bench) -> u64 {
     record.block.unwrap_or(0)
 }
 
 /// What the title of a chart says of blocks.
-fn of_blocks(block: u64) -> String {
+pub(super) fn of_blocks(block: u64) -> String {
     match block {
         0 => String::new(),
         // A cast that rounds: sizes of blocks are small.

@@ -4,7 +4,7 @@
 use super::chart::{Chart, Kind, Point, bar_names, number};
 use super::document::{Cell, Section, Table};
 use super::records::{Explained, Way};
-use super::rounds;
+use super::rounds::{self, Planned};
 
 pub(super) fn section(explained: &Explained) -> Section {
     let Explained { workload, direction, ranks, nodes, .. } = explained;
@@ -94,8 +94,15 @@ fn measured(way: &Way) -> Option<String> {
 fn moves(explained: &Explained) -> Option<Chart> {
     let Explained { workload, direction, .. } = explained;
     let chosen = explained.ways.iter().find(|way| way.chosen)?;
-    let name = format!("explain {workload} {direction} {}", chosen.strategy);
-    rounds::chart(&name, &explained.moves, chosen.rounds, "by the plan; nothing was moved")
+    let Way { strategy, windows, rounds: count, .. } = chosen;
+    let planned = Planned {
+        name: format!("explain {workload} {direction} {strategy}"),
+        title: format!("{workload}: {strategy} {direction}"),
+        windows,
+        count: *count,
+        from: "by the plan",
+    };
+    rounds::chart(&planned, &explained.moves)
 }
 
 fn table(ways: &[Way]) -> Table {

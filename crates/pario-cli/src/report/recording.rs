@@ -144,6 +144,7 @@ impl Files {
             tables: vec![Table {
                 title: "Files".to_owned(),
                 columns: vec!["file", "opened", "calls of ranks", "moved", "ms of all ranks"],
+                strong: vec![rows.len() - 1],
                 rows,
                 ..Table::default()
             }],
@@ -415,6 +416,7 @@ struct Line {
     rounds: u64,
     aggregators: u64,
     accesses: u64,
+    seconds: f64,
     longest_seconds: f64,
 }
 
@@ -434,6 +436,7 @@ fn lines(recording: &Recording) -> Vec<(Manner, Line)> {
         line.rounds = line.rounds.max(call.rounds);
         line.aggregators = line.aggregators.max(call.aggregators);
         line.accesses += call.storage_reads + call.storage_writes;
+        line.seconds += recording.calls.scaled(call.seconds);
         line.longest_seconds = line.longest_seconds.max(call.seconds);
     }
     lines
@@ -449,6 +452,7 @@ fn calls(digest: &Digest) -> Table {
             Cell::number(line.rounds),
             Cell::number(line.aggregators),
             Cell::number(line.accesses),
+            Cell::number(number(line.seconds * 1e3)),
             Cell::number(number(line.longest_seconds * 1e3)),
         ];
         texts.chain(numbers).collect()
@@ -466,6 +470,7 @@ fn calls(digest: &Digest) -> Table {
             "rounds at most",
             "aggregators",
             "storage calls",
+            "ms of all ranks",
             "longest ms",
         ],
         rows: digest.lines.iter().map(row).collect(),

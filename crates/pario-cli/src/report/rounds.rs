@@ -9,6 +9,7 @@ use pario::model::Direction;
 use pario::model::profile::Profile;
 use pario::{HintSet, Strategy};
 
+use super::bench::{block, of_blocks};
 use super::chart::{Chart, Kind, Point};
 use super::pattern;
 use super::records::{Bench, Move};
@@ -17,8 +18,23 @@ use crate::bench::Workload;
 /// Rounds that are drawn.
 const ROUNDS_MAX: u64 = 16;
 
-/// The rounds of a plan. `count` is how many there are; `from` is where the plan comes from.
-pub(super) fn chart(name: &str, moves: &[Move], count: u64, from: &str) -> Option<Chart> {
+/// What a plan is, besides its windows.
+pub(super) struct Planned<'a> {
+    /// What the chart is called in lists of values.
+    pub(super) name: String,
+    /// What it is of, as `dist3d: two-phase write`.
+    pub(super) title: String,
+    /// How windows are served.
+    pub(super) windows: &'a str,
+    /// How many rounds there are.
+    pub(super) count: u64,
+    /// Where the plan comes from.
+    pub(super) from: &'a str,
+}
+
+/// The rounds of a plan.
+pub(super) fn chart(planned: &Planned, moves: &[Move]) -> Option<Chart> {
+    let &Planned { windows, count, from, .. } = planned;
     // The last round may be cut off.
     let last = moves.last()?.round;
     let shown = if last + 1 < count { last.max(1) } else { count }.min(ROUNDS_MAX);
@@ -32,13 +48,19 @@ pub(super) fn chart(name: &str, moves: &[Move], count: u64, from: &str) -> Optio
         note: String::new(),
     });
     let rounds = match shown == count {
+        true if count == 1 => "The only round".to_owned(),
         true => format!("All {count} rounds"),
         false => format!("The first {shown} of {count} rounds"),
     };
+    // Whoever has time serves them, whatever part of the file they are in.
+    let whose = match windows.contains("self-scheduled") {
+        true => "the rank whose part it is in; any rank serves it",
+        false => "its aggregator",
+    };
     Some(Chart {
-        id: format!("{name} rounds"),
-        title: format!("{name}: what each round moves"),
-        caption: format!("{rounds}, each window in the colour of its aggregator; {from}."),
+        id: format!("{} rounds", planned.name),
+        title: format!("{}: what each round moves", planned.title),
+        caption: format!("{rounds}, each window in the colour of {whose}; {from}."),
         kind: Kind::Spans,
         x_name: "offset".to_owned(),
         y_name: "bytes".to_owned(),
@@ -49,21 +71,22 @@ pub(super) fn chart(name: &str, moves: &[Move], count: u64, from: &str) -> Optio
 /// The rounds of the first of some results that has any.
 pub(super) fn of_benches(name: &str, records: &[&Bench]) -> Option<Chart> {
     records.iter().find_map(|record| {
-        let (moves, count) = planned(record)?;
+        let (moves, count, windows) = planned(record)?;
         let Bench { ranks, direction, .. } = record;
         let strategy = record.served_by.as_deref().unwrap_or_default();
-        let name = format!("{name} {ranks} ranks {strategy} {direction}");
-        chart(
-            &name,
-            &moves,
+        let planned = Planned {
+            name: format!("{name} {ranks} ranks {strategy} {direction}"),
+            title: format!("{name}: {strategy} {direction}{}", of_blocks(block(record))),
+            windows,
             count,
-            "by the plan of the workload, which has as many as were measured",
-        )
+            from: "by the plan of the workload, which has as many as were measured",
+        };
+        chart(&planned, &moves)
     })
 }
 
-/// The plan of a result, and its rounds.
-fn planned(record: &Bench) -> Option<(Vec<Move>, u64)> {
+/// The plan of a result, its rounds, and how its windows are served.
+fn planned(record: &Bench) -> Option<(Vec<Move>, u64, &'static str)> {
     let strategy: Strategy = record.served_by.as_deref()?.parse().ok()?;
     if record.level != Some(3) || record.calls != Some(1) {
         return None;
@@ -91,14 +114,14 @@ fn planned(record: &Bench) -> Option<(Vec<Move>, u64)> {
     let given = record.hints.iter().fold(HintSet::new(), |set, (key, text)| set.with(key, text));
     question.hints = given.with("pario_strategy", strategy.name());
     let answer = explain(&question).ok()?;
-    let rounds = answer.chosen().rounds;
+    let (rounds, windows) = (answer.chosen().rounds, answer.chosen().windows);
     let moves = answer.windows.iter().map(|window| Move {
         round: window.round,
         aggregator: window.aggregator,
         offset: window.start,
         bytes: window.end - window.start,
     });
-    (Some(rounds) == record.rounds).then(|| (moves.collect(), rounds))
+    (Some(rounds) == record.rounds).then(|| (moves.collect(), rounds, windows))
 }
 
 fn request(workload: &dyn Workload, rank: u32) -> Option<Request> {

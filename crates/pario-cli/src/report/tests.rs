@@ -517,6 +517,35 @@ fn rounds_show_the_windows_of_each_aggregator() {
     assert!(!document.charts().any(|chart| chart.id.starts_with("block-cyclic-4-ranks-two-phase")));
 }
 
+/// Windows that any rank may serve were said to be those of aggregators.
+#[test]
+fn rounds_say_who_serves_a_window() {
+    let shown = |text: &str| {
+        let document = document_of(text);
+        let chart = document.charts().find(|chart| chart.id.ends_with("rounds")).unwrap();
+        (chart.title.clone(), chart.caption.clone())
+    };
+    let (title, caption) = shown(EXPLAINED);
+    assert_eq!(title, "dist3d: two-phase read: what each round moves");
+    assert!(caption.starts_with("All 2 rounds, each window in the colour of its aggregator;"));
+    let windows = r#""windows":"in shared memory, self-scheduled","rounds":2"#;
+    let (_, caption) = shown(&EXPLAINED.replace("\"rounds\":2", windows));
+    assert!(caption.contains("any rank serves it") && !caption.contains("aggregator"), "{caption}");
+}
+
+/// The chart of a recording showed the times of ranks, and no table had their sum.
+#[test]
+fn the_calls_of_a_recording_take_as_long_as_its_bars() {
+    let document = document_of(RECORDING);
+    let bars = document.charts().find(|chart| chart.title.starts_with("Time of each rank"));
+    let drawn: f64 = bars.unwrap().points.iter().map(|point| point.y).sum();
+    let mut tables = document.sections.iter().flat_map(|section| &section.tables);
+    let calls = tables.find(|table| table.title == "Calls").unwrap();
+    let column = calls.columns.iter().position(|name| *name == "ms of all ranks").unwrap();
+    let told: f64 = calls.rows.iter().map(|row| texts(row)[column].parse::<f64>().unwrap()).sum();
+    assert!((drawn - told).abs() < 1e-6 * drawn, "{drawn} {told}");
+}
+
 /// Room for the widest label is room for each, whatever it is rounded to.
 #[test]
 fn labels_that_fit_are_whole() {

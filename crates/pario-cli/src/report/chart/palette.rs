@@ -75,6 +75,9 @@ const PARTS: [(&str, &str); 6] = [
     ("rest", GREY),
 ];
 
+/// Kinds of storage accesses, which look the same in every chart.
+const ACCESSES: [(&str, &str); 2] = [("read", "var(--c0)"), ("write", "var(--c1)")];
+
 /// The shape of a mark on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
@@ -136,9 +139,16 @@ fn strategy_of(series: &str) -> Option<usize> {
     is(series).or_else(|| is(base)).or_else(|| is(bare?.1))
 }
 
-/// The place of a series in legends and tables: others come after strategies, as they are.
+/// The place of a series in legends and tables: strategies, parts of times, kinds of accesses;
+/// others as they are, and ranks by their numbers.
 pub(crate) fn place_of(series: &str) -> usize {
-    strategy_of(series).unwrap_or(STRATEGIES.len())
+    let is = |all: &[(&str, &str)]| all.iter().position(|(name, _)| *name == series);
+    let others = STRATEGIES.len() + PARTS.len() + ACCESSES.len();
+    strategy_of(series)
+        .or_else(|| is(&PARTS).map(|place| STRATEGIES.len() + place))
+        .or_else(|| is(&ACCESSES).map(|place| STRATEGIES.len() + PARTS.len() + place))
+        .or_else(|| series.strip_prefix("rank ")?.parse::<usize>().ok()?.checked_add(others + 1))
+        .unwrap_or(others)
 }
 
 /// Whether a series or a bar is to be seen first: `auto`, and the way that was chosen.
@@ -149,7 +159,7 @@ pub(super) fn is_strong(name: &str) -> bool {
 /// How all series of a chart are drawn. What has no colour of its own gets the first that is free.
 pub(super) fn looks(series: &[&str]) -> Vec<Look> {
     let own = |name: &&str| {
-        let exact = STRATEGIES.iter().find(|(known, _)| known == name);
+        let exact = STRATEGIES.iter().chain(&ACCESSES).find(|(known, _)| known == name);
         exact.map(|(_, color)| (*color).to_owned())
     };
     let mut used: Vec<String> = series.iter().filter_map(own).collect();
@@ -162,7 +172,8 @@ pub(super) fn looks(series: &[&str]) -> Vec<Look> {
             used.push(color.clone());
             color
         });
-        let place = strategy_of(name).unwrap_or(index);
+        let access = ACCESSES.iter().position(|(known, _)| known == name);
+        let place = strategy_of(name).or(access).unwrap_or(index);
         Look { color, sign: SIGNS[place % SIGNS.len()] }
     };
     series.iter().enumerate().map(&mut look).collect()
@@ -308,6 +319,26 @@ mod tests {
         for (index, one) in many.iter().enumerate() {
             assert!(many[..index].iter().all(|other| other.color != one.color), "{many:?}");
         }
+    }
+
+    /// Reads were blue in one chart and brown in the next: whatever came first was blue.
+    #[test]
+    fn reads_and_writes_have_one_look_in_all_charts() {
+        let (read, write) = (&looks(&["read"])[0], &looks(&["write"])[0]);
+        assert!(read.color != write.color && read.sign != write.sign);
+        assert_eq!(looks(&["write", "read"]), [write.clone(), read.clone()]);
+    }
+
+    /// Timelines had the parts in the order of their first spans, ranks that of their windows.
+    #[test]
+    fn parts_accesses_and_ranks_have_one_order() {
+        let expected =
+            ["list", "auto", "planning", "synchronisation", "storage", "rest", "read", "write"];
+        let expected = [&expected[..], &["other", "rank 1", "rank 2", "rank 10"]].concat();
+        let mut names = expected.clone();
+        names.reverse();
+        names.sort_by_key(|name| place_of(name));
+        assert_eq!(names, expected);
     }
 
     #[test]
