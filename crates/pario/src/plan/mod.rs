@@ -6,6 +6,7 @@
 //!
 //! | file | concept |
 //! | --- | --- |
+//! | `request` | what a planner is asked, in the words of calls and of `explain` |
 //! | `constants` | the numbers that plans depend on |
 //! | `choose` | which strategy serves a request; the choice of `auto` |
 //! | `cost` | what a plan is predicted to cost |
