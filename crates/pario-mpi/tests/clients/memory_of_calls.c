@@ -1,10 +1,13 @@
 /* ranks: 2 */
-/* mpis: all */
+/* mpis: mpich5 mpich5-abi openmpi5 */
 /* pario: yes */
 /* calls: at least 1000 */
 /*
  * Calls that are made again and again keep no memory: after some thousand of each kind the heap is as large as before.
- * Natively Open MPI 5.0.11 loses 2416 bytes for each write with a negative offset.
+ * Pools of the libraries may grow for a while; a loss of a call would go on in every round.
+ *
+ * Natively Open MPI 5.0.11 loses 2416 bytes for each write with a negative offset. MPICH 4.0.2 is left out: in some
+ * processes it loses 64 bytes for each datatype that is committed and freed, without any file.
  */
 #include "client.h"
 
@@ -79,11 +82,16 @@ static void open_alone(void) {
 }
 
 static void measure(const char *what, void (*call)(void), int count) {
-    for (int i = 0; i < count; i++) call();
-    size_t before = heap_bytes();
-    for (int i = 0; i < count; i++) call();
-    size_t after = heap_bytes();
-    CHECK(after <= before + ALLOWED_BYTES, "%s: %d calls keep %zu bytes", what, count, after - before);
+    enum { ROUNDS = 5 };
+    size_t least = SIZE_MAX, before = heap_bytes();
+    /* All ranks make the same calls, so that none stops early. */
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < count; i++) call();
+        size_t after = heap_bytes(), kept = after > before ? after - before : 0;
+        if (kept < least) least = kept;
+        before = after;
+    }
+    CHECK(least <= ALLOWED_BYTES, "%s: %d calls keep %zu bytes", what, count, least);
 }
 
 int main(int argc, char **argv) {
