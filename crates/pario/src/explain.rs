@@ -133,7 +133,9 @@ impl Question {
         }
         // A view that names bytes twice has more of them than room.
         let fits = |one: &Request| {
-            one.start <= one.end && (!one.sorted || one.bytes <= one.reach()) && one.end <= 1 << 62
+            one.start <= one.end
+                && (!one.sorted || one.bytes <= one.reach())
+                && one.end <= i64::MAX.unsigned_abs()
         };
         match self.requests.iter().position(|one| !fits(one)) {
             Some(rank) => wrong(format!("the request of rank {rank} does not fit into its range")),
