@@ -14,7 +14,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::sticky::StickySync;
 use super::{Call, Driver, Layer, Operation, Proceed, Wrapper};
@@ -86,8 +86,14 @@ pub struct Fault {
 impl Fault {
     /// Fails calls to `inner` as `plan` says.
     pub fn new(inner: Arc<dyn Driver>, plan: FaultPlan) -> Fault {
-        let (calls, failures) = (AtomicU64::new(0), AtomicU64::new(0));
-        Fault { inner, countdown: Arc::new(Countdown { plan, calls, failures }) }
+        let (calls, failures, repaired) = Default::default();
+        Fault { inner, countdown: Arc::new(Countdown { plan, calls, failures, repaired }) }
+    }
+
+    /// From now on no call fails and none is counted, also on files that are open; only a sync of a
+    /// file whose sync has failed goes on to fail.
+    pub fn repair(&self) {
+        self.countdown.repaired.store(true, Ordering::SeqCst);
     }
 
     /// How many calls were counted so far.
@@ -159,12 +165,13 @@ struct Countdown {
     plan: FaultPlan,
     calls: AtomicU64,
     failures: AtomicU64,
+    repaired: AtomicBool,
 }
 
 impl Countdown {
     /// Counts a call; the error if it has to fail.
     fn pass(&self, operation: Operation) -> Result<()> {
-        if !(self.plan.counts)(operation) {
+        if self.repaired.load(Ordering::SeqCst) || !(self.plan.counts)(operation) {
             return Ok(());
         }
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -243,6 +250,16 @@ mod tests {
         let plan = FaultPlan { persistent: true, ..FaultPlan::fail_call(4, libc::EIO) };
         let fault = Fault::new(Arc::new(Memory::new()), plan);
         assert_eq!((program(&fault), fault.failures()), (9, 9));
+    }
+
+    #[test]
+    fn repaired_device_neither_fails_nor_counts() {
+        let plan = FaultPlan { persistent: true, ..FaultPlan::fail_call(2, libc::EIO) };
+        let (fault, _, file) = faulty(plan);
+        assert!(file.write_at(0, b"abc").is_err() && file.size().is_err());
+        fault.repair();
+        assert!(file.write_at(0, b"abc").is_ok());
+        assert_eq!((program(&fault), fault.calls(), fault.failures()), (0, 3, 2));
     }
 
     #[test]
