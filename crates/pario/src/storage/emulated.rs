@@ -3,7 +3,7 @@
 //!
 //! The times are those of the virtual clock (`model::clock`): an access that continues the last
 //! one needs no positioning, latencies overlap, bytes do not, and what is in the cache costs a
-//! copy. `Throttle` is the simpler one: the same latency for each access, no cache.
+//! copy.
 //!
 //! The device is one: all opens of all files by clones of a driver share it, and every file has a
 //! place of its own there. `size`, opening, closing and locks are free.

@@ -22,7 +22,6 @@ mod locks;
 mod memory;
 mod posix;
 mod sticky;
-mod throttle;
 mod timed;
 mod trace;
 
@@ -33,7 +32,6 @@ pub(crate) use layer::over_file;
 pub use layer::{Call, Layer, Operation, Proceed, Wrapper};
 pub use memory::Memory;
 pub use posix::Posix;
-pub use throttle::{Throttle, ThrottleLimits};
 pub(crate) use timed::{AccessLog, TimedAccess};
 pub use trace::{Trace, TraceEvent};
 
