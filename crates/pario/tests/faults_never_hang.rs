@@ -9,9 +9,8 @@
 
 use std::sync::{Arc, Barrier};
 
-use pario::storage::{FaultPlan, Memory, Operation};
+use pario::storage::{Fault, FaultPlan, Memory, Operation};
 use pario::{Datatype, Error, ErrorClass, File, OpenOptions, Result, Status, Threads, View};
-use pario_testkit::device::Repairable;
 use pario_testkit::seed::{first_seed, number_from, random};
 use pario_testkit::watchdog::Watchdog;
 use rand::seq::SliceRandom;
@@ -88,7 +87,7 @@ fn sample(mut points: Vec<Point>, seed: u64) -> Vec<Point> {
 }
 
 /// One device for each rank, all over one store; that of the failing rank is faulty.
-fn devices(memory: &Memory, point: Option<&Point>) -> Vec<Repairable> {
+fn devices(memory: &Memory, point: Option<&Point>) -> Vec<Fault> {
     devices_counting(memory, point, |_| true)
 }
 
@@ -97,11 +96,11 @@ fn devices_counting(
     memory: &Memory,
     point: Option<&Point>,
     counts: fn(Operation) -> bool,
-) -> Vec<Repairable> {
+) -> Vec<Fault> {
     let device = |rank| {
         let point = point.filter(|point| point.rank == rank);
         let plan = point.map_or_else(FaultPlan::none, Point::plan);
-        Repairable::new(Arc::new(memory.clone()), FaultPlan { counts, ..plan })
+        Fault::new(Arc::new(memory.clone()), FaultPlan { counts, ..plan })
     };
     (0..RANKS).map(device).collect()
 }
@@ -176,7 +175,7 @@ impl Scenario {
         View::new(u64::from(rank) * self.piece_bytes, &byte, &filetype)
     }
 
-    fn options(&self, device: &Repairable) -> OpenOptions {
+    fn options(&self, device: &Fault) -> OpenOptions {
         let options = match self.told {
             true => File::options().hint("cb_nodes", "3"),
             false => File::options(),
@@ -443,8 +442,8 @@ fn a_window_whose_holes_cannot_be_read_is_not_stored() {
         memory.put("f", &scenario.old());
         let counts = |operation| operation == Operation::Read;
         let plan = FaultPlan { counts, persistent: true, ..FaultPlan::fail_call(1, EIO) };
-        let faulty = Repairable::new(Arc::new(memory.clone()), plan);
-        let healthy = Repairable::new(Arc::new(memory.clone()), FaultPlan::none());
+        let faulty = Fault::new(Arc::new(memory.clone()), plan);
+        let healthy = Fault::new(Arc::new(memory.clone()), FaultPlan::none());
         let results = scenario.threads.run(|comm| {
             let device = if comm.rank() == 0 { &faulty } else { &healthy };
             let file = scenario.options(device).open(&*comm, "f").expect("opens");
@@ -495,7 +494,7 @@ const fn plain(call: fn(File) -> Result<()>) -> Metadata {
 
 impl Metadata {
     /// Opens, calls, and returns each rank's outcome with the number of storage calls.
-    fn run(&self, threads: &Threads, memory: &Memory, devices: &[Repairable]) -> Vec<Result<()>> {
+    fn run(&self, threads: &Threads, memory: &Memory, devices: &[Fault]) -> Vec<Result<()>> {
         if !self.create {
             memory.put("f", &[7; 100]);
         }

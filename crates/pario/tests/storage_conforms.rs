@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pario::model::presets::Device;
-use pario::storage::{
-    Driver, Emulated, Fault, FaultPlan, Memory, Posix, Throttle, ThrottleLimits, Trace,
-};
+use pario::storage::{Driver, Emulated, Fault, FaultPlan, Memory, Posix, Trace};
 use pario_testkit::conformance;
 
 /// A directory of this process that goes away with the test, whether it passes or not.
@@ -64,11 +62,6 @@ fn trace_conforms_also_when_full() {
 }
 
 #[test]
-fn throttle_without_limits_conforms() {
-    over_memory(|memory| Arc::new(Throttle::new(memory, ThrottleLimits::default())));
-}
-
-#[test]
 fn an_emulated_device_conforms_with_and_without_a_cache() {
     for cache_bytes in [0, 1 << 20] {
         over_memory(|memory| Arc::new(Emulated::new(memory, Device::NVM, cache_bytes)));
@@ -78,8 +71,8 @@ fn an_emulated_device_conforms_with_and_without_a_cache() {
 #[test]
 fn wrappers_over_wrappers_conform() {
     over_memory(|memory| {
-        let throttle = Arc::new(Throttle::new(memory, ThrottleLimits::default()));
-        let fault = Arc::new(Fault::new(throttle, FaultPlan::none()));
+        let emulated = Arc::new(Emulated::new(memory, Device::NVM, 0));
+        let fault = Arc::new(Fault::new(emulated, FaultPlan::none()));
         Arc::new(Trace::new(fault, 10))
     });
 }

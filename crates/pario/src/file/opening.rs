@@ -30,7 +30,7 @@ use crate::model::profile::{self, Found, Profile};
 use crate::number::wide;
 use crate::plan::FileFacts;
 use crate::statistics::{CallStatistics, FileStatistics, OpenTime, Recorder, accesses_max};
-use crate::storage::{self, AccessLog, Driver, OpenMode, Storage, Timed};
+use crate::storage::{self, AccessLog, Driver, OpenMode, Storage};
 use crate::view::{CompiledView, View};
 
 /// What every rank brings to an open, before a file is touched.
@@ -150,7 +150,7 @@ pub(super) async fn open(
         traces.then(|| Arc::new(AccessLog::new(opened_at.instant, accesses_max(comm.size()))));
     let storage = match &accesses {
         None => opened.storage,
-        Some(log) => Arc::new(Timed { inner: opened.storage, log: log.clone() }),
+        Some(log) => storage::over_file(opened.storage, log.clone()),
     };
     let state = State {
         view: Arc::new(view),

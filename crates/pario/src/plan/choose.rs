@@ -438,6 +438,6 @@ mod tests {
     fn a_range_of_too_many_rounds_is_not_shuffled() {
         let hints = Hints { strategy: Strategy::TwoPhase, ..Hints::default() };
         let far = Request::of_pieces(0..1 << 62, 8, 4);
-        assert_eq!(chosen(&[far.clone(), far], true, &hints), Strategy::List);
+        assert_eq!(chosen(&[far, far], true, &hints), Strategy::List);
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The times are those of the virtual clock (`model::clock`): an access that continues the last
 //! one needs no positioning, latencies overlap, bytes do not, and what is in the cache costs a
-//! copy. `Throttle` is the simpler one: the same latency for each access, no cache.
+//! copy.
 //!
 //! The device is one: all opens of all files by clones of a driver share it, and every file has a
 //! place of its own there. `size`, opening, closing and locks are free.
@@ -18,10 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{
-    Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Storage, adjacent, file_len,
-    total_len,
-};
+use super::{Call, Capabilities, Driver, Layer, Operation, Proceed, Wrapper};
 use crate::error::{Error, Result};
 use crate::model::Direction;
 use crate::model::clock::{self, Access, Clock, Machine};
@@ -84,122 +81,65 @@ impl Emulated {
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-impl Driver for Emulated {
-    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn Storage>> {
-        let inner = self.inner.open(path, mode)?;
-        let (timer, base) = (Arc::clone(&self.timer), self.places.of(path));
-        Ok(Arc::new(EmulatedFile { inner, timer, base }))
+impl Wrapper for Emulated {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
     }
 
-    fn delete(&self, path: &Path) -> Result<()> {
-        self.inner.delete(path)
-    }
-
-    fn deletion(&self, path: &Path) -> Result<Option<Deletion>> {
-        self.inner.deletion(path)
+    fn layer(&self, path: &Path) -> Arc<dyn Layer> {
+        Arc::new(EmulatedFile { timer: Arc::clone(&self.timer), base: self.places.of(path) })
     }
 }
 
 /// One open file on the device.
 struct EmulatedFile {
-    inner: Arc<dyn Storage>,
     timer: Arc<dyn Timer>,
     /// Where it begins on the device.
     base: u64,
 }
 
-impl EmulatedFile {
-    fn access(&self, direction: Direction, offset: u64, bytes: u64) -> Access {
-        let offset = self.base.saturating_add(offset);
-        Access { direction, offset, bytes, regions: 1 }
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-impl Storage for EmulatedFile {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { in_memory: false, ..self.inner.capabilities() }
-    }
-
-    fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
+impl Layer for EmulatedFile {
+    fn pass(&self, call: &Call<'_>, proceed: &mut Proceed<'_>) -> Result<u64> {
         let arrival = self.timer.now();
-        let outcome = self.inner.read_at(offset, target);
-        let moved = outcome.as_ref().map_or_else(Error::moved, |&count| file_len(count));
-        self.timer.wait(arrival, &[self.access(Direction::Read, offset, moved)]);
+        let outcome = proceed(call.len);
+        let moved = outcome.as_ref().map_or_else(Error::moved, |&moved| moved);
+        match call.operation {
+            Operation::Sync => self.timer.flush(arrival),
+            operation if operation.reads() || operation.writes() => {
+                self.timer.wait(arrival, &self.accesses(call, moved));
+            }
+            _ => {}
+        }
         outcome
     }
 
-    fn write_at(&self, offset: u64, source: &[u8]) -> Result<()> {
-        let arrival = self.timer.now();
-        let outcome = self.inner.write_at(offset, source);
-        let moved = outcome.as_ref().map_or_else(Error::moved, |()| file_len(source.len()));
-        self.timer.wait(arrival, &[self.access(Direction::Write, offset, moved)]);
-        outcome
-    }
-
-    fn read_list(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<usize> {
-        let arrival = self.timer.now();
-        let runs: Vec<(u64, u64)> = pieces.chunk_by(adjacent).map(run).collect();
-        let outcome = self.inner.read_list(pieces);
-        let moved = outcome.as_ref().map_or_else(Error::moved, |&count| file_len(count));
-        self.timer.wait(arrival, &self.until(Direction::Read, runs, moved));
-        outcome
-    }
-
-    fn write_list(&self, pieces: &[(u64, &[u8])]) -> Result<()> {
-        let arrival = self.timer.now();
-        let runs: Vec<(u64, u64)> = pieces.chunk_by(adjacent).map(run).collect();
-        let outcome = self.inner.write_list(pieces);
-        let moved = outcome.as_ref().map_or_else(Error::moved, |()| total_len(pieces));
-        self.timer.wait(arrival, &self.until(Direction::Write, runs, moved));
-        outcome
-    }
-
-    fn size(&self) -> Result<u64> {
-        self.inner.size()
-    }
-
-    fn set_size(&self, bytes: u64) -> Result<()> {
-        self.inner.set_size(bytes)
-    }
-
-    fn preallocate(&self, bytes: u64) -> Result<()> {
-        self.inner.preallocate(bytes)
-    }
-
-    fn sync(&self) -> Result<()> {
-        let arrival = self.timer.now();
-        let outcome = self.inner.sync();
-        self.timer.flush(arrival);
-        outcome
-    }
-
-    fn try_lock(&self, lock: LockRange) -> Result<Option<LockGuard>> {
-        self.inner.try_lock(lock)
-    }
-
-    fn close(&self) -> Result<()> {
-        self.inner.close()
+    fn capabilities(&self, inner: Capabilities) -> Capabilities {
+        Capabilities { in_memory: false, ..inner }
     }
 }
 
 impl EmulatedFile {
-    /// The accesses of a list, as far as bytes have moved.
-    fn until(&self, direction: Direction, runs: Vec<(u64, u64)>, mut moved: u64) -> Vec<Access> {
-        let accesses = runs.into_iter().map_while(|(offset, bytes)| {
-            let bytes = bytes.min(moved);
+    /// The accesses of a call, as far as bytes have moved. Adjacent pieces of a list are one.
+    fn accesses(&self, call: &Call<'_>, mut moved: u64) -> Vec<Access> {
+        let writes = call.operation.writes();
+        let direction = if writes { Direction::Write } else { Direction::Read };
+        let access = |offset: u64, bytes| {
+            let offset = self.base.saturating_add(offset);
+            Access { direction, offset, bytes, regions: 1 }
+        };
+        if matches!(call.operation, Operation::Read | Operation::Write) {
+            return vec![access(call.offset, moved)];
+        }
+        let adjacent = |&(offset, len): &(u64, u64), next: &(u64, u64)| {
+            offset.checked_add(len) == Some(next.0)
+        };
+        let runs = call.pieces.chunk_by(adjacent).map_while(|run| {
+            let bytes = run.iter().map(|(_, len)| len).sum::<u64>().min(moved);
             moved -= bytes;
-            (bytes > 0).then(|| self.access(direction, offset, bytes))
+            (bytes > 0).then(|| access(run.first().map_or(0, |(offset, _)| *offset), bytes))
         });
-        accesses.collect()
+        runs.collect()
     }
-}
-
-/// Adjacent pieces as one: offset and bytes.
-fn run<T: AsRef<[u8]>>(pieces: &[(u64, T)]) -> (u64, u64) {
-    let bytes = pieces.iter().map(|(_, piece)| wide(piece.as_ref().len())).sum();
-    (pieces.first().map_or(0, |(offset, _)| *offset), bytes)
 }
 
 /// Where files are on the device: numbers by their names.
@@ -269,7 +209,7 @@ impl Timer for Sleeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Memory;
+    use crate::storage::{Memory, OpenMode, Storage};
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 

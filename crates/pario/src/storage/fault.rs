@@ -14,13 +14,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::sticky::StickySync;
-use super::{
-    Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Operation, Storage, file_len,
-    memory_len, total_len,
-};
+use super::{Call, Driver, Layer, Operation, Proceed, Wrapper};
 use crate::error::{Error, Result};
 
 /// Which call fails, and how.
@@ -89,8 +86,14 @@ pub struct Fault {
 impl Fault {
     /// Fails calls to `inner` as `plan` says.
     pub fn new(inner: Arc<dyn Driver>, plan: FaultPlan) -> Fault {
-        let (calls, failures) = (AtomicU64::new(0), AtomicU64::new(0));
-        Fault { inner, countdown: Arc::new(Countdown { plan, calls, failures }) }
+        let (calls, failures, repaired) = Default::default();
+        Fault { inner, countdown: Arc::new(Countdown { plan, calls, failures, repaired }) }
+    }
+
+    /// From now on no call fails and none is counted, also on files that are open; only a sync of a
+    /// file whose sync has failed goes on to fail.
+    pub fn repair(&self) {
+        self.countdown.repaired.store(true, Ordering::SeqCst);
     }
 
     /// How many calls were counted so far.
@@ -104,151 +107,57 @@ impl Fault {
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-impl Driver for Fault {
-    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn Storage>> {
-        self.countdown.pass(Operation::Open).map_err(|error| error.in_file(path))?;
-        let inner = self.inner.open(path, mode)?;
-        let countdown = Arc::clone(&self.countdown);
-        Ok(Arc::new(Faulty { inner, countdown, synced: StickySync::default() }))
+impl Wrapper for Fault {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
     }
 
-    fn delete(&self, path: &Path) -> Result<()> {
-        self.countdown.pass(Operation::Delete).map_err(|error| error.in_file(path))?;
-        self.inner.delete(path)
-    }
-
-    fn deletion(&self, path: &Path) -> Result<Option<Deletion>> {
+    fn layer(&self, _path: &Path) -> Arc<dyn Layer> {
         let countdown = Arc::clone(&self.countdown);
-        let faulty = |inner: Deletion| {
-            Deletion::new(move || countdown.pass(Operation::Delete).and_then(|()| inner.run()))
-        };
-        Ok(self.inner.deletion(path)?.map(faulty))
+        Arc::new(Faulty { countdown, synced: StickySync::default() })
     }
 }
 
 /// One open file with planned failures.
 struct Faulty {
-    inner: Arc<dyn Storage>,
     countdown: Arc<Countdown>,
     synced: StickySync,
 }
 
-impl Faulty {
-    /// How many of `len` bytes move before a planned failure.
-    fn moved_of(&self, len: u64) -> u64 {
-        self.countdown.plan.moved_bytes.min(len.saturating_sub(1))
+impl Layer for Faulty {
+    fn pass(&self, call: &Call<'_>, proceed: &mut Proceed<'_>) -> Result<u64> {
+        let planned = self.countdown.pass(call.operation);
+        match (call.operation, planned) {
+            // Counted also where an earlier failure answers: it is a call of the program.
+            (Operation::Sync, planned) => {
+                self.synced.run(|| planned.and_then(|()| proceed(call.len).map(drop))).map(|()| 0)
+            }
+            (_, Ok(())) => proceed(call.len),
+            (operation, Err(error)) if operation.reads() || operation.writes() => {
+                let most = self.countdown.plan.moved_bytes.min(call.len.saturating_sub(1));
+                let moved = proceed(most)?;
+                Err(error.at_offset(offset_after(call, moved)).after_moving(moved))
+            }
+            // Also a file whose close fails is closed, and a lock whose end fails is gone.
+            (Operation::Close, Err(error)) => proceed(call.len).and(Err(error)),
+            (Operation::Unlock, Err(error)) => {
+                proceed(call.len).and(Err(error.at_offset(call.offset)))
+            }
+            (Operation::Lock, Err(error)) => Err(error.at_offset(call.offset)),
+            (_, Err(error)) => Err(error),
+        }
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-impl Storage for Faulty {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
-        let Err(error) = self.countdown.pass(Operation::Read) else {
-            return self.inner.read_at(offset, target);
-        };
-        let moved = memory_len(self.moved_of(file_len(target.len())));
-        let count = file_len(self.inner.read_at(offset, &mut target[..moved])?);
-        Err(error.at_offset(offset.saturating_add(count)).after_moving(count))
-    }
-
-    fn write_at(&self, offset: u64, source: &[u8]) -> Result<()> {
-        let Err(error) = self.countdown.pass(Operation::Write) else {
-            return self.inner.write_at(offset, source);
-        };
-        let moved = self.moved_of(file_len(source.len()));
-        self.inner.write_at(offset, &source[..memory_len(moved)])?;
-        Err(error.at_offset(offset.saturating_add(moved)).after_moving(moved))
-    }
-
-    fn read_list(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<usize> {
-        let Err(error) = self.countdown.pass(Operation::ReadList) else {
-            return self.inner.read_list(pieces);
-        };
-        let mut left = memory_len(self.moved_of(total_len(pieces)));
-        let offset = first_undone(pieces, left);
-        let mut first: Vec<(u64, &mut [u8])> = Vec::new();
-        for (offset, target) in pieces {
-            let count = left.min(target.len());
-            left -= count;
-            first.push((*offset, &mut target[..count]));
-        }
-        let count = file_len(self.inner.read_list(&mut first)?);
-        Err(error.at_offset(offset).after_moving(count))
-    }
-
-    fn write_list(&self, pieces: &[(u64, &[u8])]) -> Result<()> {
-        let Err(error) = self.countdown.pass(Operation::WriteList) else {
-            return self.inner.write_list(pieces);
-        };
-        let moved = self.moved_of(total_len(pieces));
-        let mut left = memory_len(moved);
-        let offset = first_undone(pieces, left);
-        let mut first: Vec<(u64, &[u8])> = Vec::new();
-        for (offset, source) in pieces {
-            let count = left.min(source.len());
-            left -= count;
-            first.push((*offset, &source[..count]));
-        }
-        self.inner.write_list(&first)?;
-        Err(error.at_offset(offset).after_moving(moved))
-    }
-
-    fn size(&self) -> Result<u64> {
-        self.countdown.pass(Operation::Size)?;
-        self.inner.size()
-    }
-
-    fn set_size(&self, bytes: u64) -> Result<()> {
-        self.countdown.pass(Operation::SetSize)?;
-        self.inner.set_size(bytes)
-    }
-
-    fn preallocate(&self, bytes: u64) -> Result<()> {
-        self.countdown.pass(Operation::Preallocate)?;
-        self.inner.preallocate(bytes)
-    }
-
-    fn sync(&self) -> Result<()> {
-        // Counted also where an earlier failure answers: it is a call of the program.
-        let planned = self.countdown.pass(Operation::Sync);
-        self.synced.run(|| planned.and_then(|()| self.inner.sync()))
-    }
-
-    fn try_lock(&self, lock: LockRange) -> Result<Option<LockGuard>> {
-        self.countdown.pass(Operation::Lock).map_err(|error| error.at_offset(lock.offset))?;
-        let Some(guard) = self.inner.try_lock(lock)? else { return Ok(None) };
-        let countdown = Arc::clone(&self.countdown);
-        Ok(Some(LockGuard::new(move || {
-            // Also a lock whose end fails is gone: a driver sees to that.
-            let planned = countdown.pass(Operation::Unlock);
-            guard.release()?;
-            planned.map_err(|error| error.at_offset(lock.offset))
-        })))
-    }
-
-    fn close(&self) -> Result<()> {
-        // Also a file whose close fails is closed.
-        let planned = self.countdown.pass(Operation::Close);
-        self.inner.close()?;
-        planned
-    }
-}
-
-/// The offset of the byte at which a list stops after `moved` bytes.
-fn first_undone(pieces: &[(u64, impl AsRef<[u8]>)], mut moved: usize) -> u64 {
-    for (offset, piece) in pieces {
-        let len = piece.as_ref().len();
+/// The offset of the byte at which a read or write stops after `moved` bytes.
+fn offset_after(call: &Call<'_>, mut moved: u64) -> u64 {
+    for &(offset, len) in call.pieces {
         if moved < len {
-            return offset.saturating_add(file_len(moved));
+            return offset.saturating_add(moved);
         }
         moved -= len;
     }
-    pieces.first().map_or(0, |(offset, _)| *offset)
+    call.offset.saturating_add(moved)
 }
 
 /// The plan and how far it has come.
@@ -256,12 +165,13 @@ struct Countdown {
     plan: FaultPlan,
     calls: AtomicU64,
     failures: AtomicU64,
+    repaired: AtomicBool,
 }
 
 impl Countdown {
     /// Counts a call; the error if it has to fail.
     fn pass(&self, operation: Operation) -> Result<()> {
-        if !(self.plan.counts)(operation) {
+        if self.repaired.load(Ordering::SeqCst) || !(self.plan.counts)(operation) {
             return Ok(());
         }
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -279,7 +189,7 @@ impl Countdown {
 mod tests {
     use super::*;
     use crate::error::ErrorClass;
-    use crate::storage::Memory;
+    use crate::storage::{LockGuard, LockRange, Memory, OpenMode, Storage, file_len};
 
     const CREATE: OpenMode = OpenMode { read: true, write: true, create: true, exclusive: false };
 
@@ -340,6 +250,16 @@ mod tests {
         let plan = FaultPlan { persistent: true, ..FaultPlan::fail_call(4, libc::EIO) };
         let fault = Fault::new(Arc::new(Memory::new()), plan);
         assert_eq!((program(&fault), fault.failures()), (9, 9));
+    }
+
+    #[test]
+    fn repaired_device_neither_fails_nor_counts() {
+        let plan = FaultPlan { persistent: true, ..FaultPlan::fail_call(2, libc::EIO) };
+        let (fault, _, file) = faulty(plan);
+        assert!(file.write_at(0, b"abc").is_err() && file.size().is_err());
+        fault.repair();
+        assert!(file.write_at(0, b"abc").is_ok());
+        assert_eq!((program(&fault), fault.calls(), fault.failures()), (0, 3, 2));
     }
 
     #[test]

@@ -17,22 +17,23 @@ use crate::error::{Error, ErrorClass, Result};
 pub(crate) mod data_files;
 mod emulated;
 mod fault;
+mod layer;
 mod locks;
 mod memory;
 mod posix;
 mod sticky;
-mod throttle;
 mod timed;
 mod trace;
 
 pub use emulated::Emulated;
 pub(crate) use emulated::Timer;
 pub use fault::{Fault, FaultPlan};
+pub(crate) use layer::over_file;
+pub use layer::{Call, Layer, Operation, Proceed, Wrapper};
 pub use memory::Memory;
 pub use posix::Posix;
-pub use throttle::{Throttle, ThrottleLimits};
-pub(crate) use timed::{AccessLog, Timed, TimedAccess};
-pub use trace::{Operation, Trace, TraceEvent};
+pub(crate) use timed::{AccessLog, TimedAccess};
+pub use trace::{Trace, TraceEvent};
 
 /// How a file is to be opened; the rest of MPI's access modes is handled above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

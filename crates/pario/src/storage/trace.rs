@@ -8,63 +8,8 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{
-    Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Storage, file_len, total_len,
-};
+use super::{Call, Driver, Layer, Operation, Proceed, Wrapper};
 use crate::error::Result;
-
-/// A kind of storage call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Operation {
-    /// A file was opened.
-    Open,
-    /// A file was deleted.
-    Delete,
-    /// One run was read.
-    Read,
-    /// One run was written.
-    Write,
-    /// A list was read; `offset` is that of its first piece, `len` counts all pieces.
-    ReadList,
-    /// A list was written; `offset` is that of its first piece, `len` counts all pieces.
-    WriteList,
-    /// One piece of the list just read. This is a part of a call, not a call.
-    ReadPiece,
-    /// One piece of the list just written. This is a part of a call, not a call.
-    WritePiece,
-    /// The size was asked for.
-    Size,
-    /// The size was set; `len` is the new one.
-    SetSize,
-    /// Room was reserved for `len` bytes.
-    Preallocate,
-    /// Written bytes were moved to the device.
-    Sync,
-    /// A lock was asked for; in a trace: was obtained.
-    Lock,
-    /// A lock was released.
-    Unlock,
-    /// A file was closed.
-    Close,
-}
-
-impl Operation {
-    /// Whether this is a call, or a part of a call, that reads bytes.
-    pub fn reads(self) -> bool {
-        matches!(self, Operation::Read | Operation::ReadList | Operation::ReadPiece)
-    }
-
-    /// Whether this is a call, or a part of a call, that writes bytes.
-    pub fn writes(self) -> bool {
-        matches!(self, Operation::Write | Operation::WriteList | Operation::WritePiece)
-    }
-
-    /// Whether this is a call of its own and not a piece of a list.
-    pub fn is_call(self) -> bool {
-        !matches!(self, Operation::ReadPiece | Operation::WritePiece)
-    }
-}
 
 /// One event of a [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,171 +46,102 @@ pub struct Trace {
     log: Arc<Log>,
 }
 
+/// The record that a trace and its open files share.
+type Log = Record<TraceEvent>;
+
 impl Trace {
     /// Records at most `events_max` events of the calls to `inner`.
     pub fn new(inner: Arc<dyn Driver>, events_max: usize) -> Trace {
-        Trace { inner, log: Arc::new(Log { events_max, kept: Mutex::default() }) }
+        Trace { inner, log: Arc::new(Log::new(events_max)) }
     }
 
     /// The events so far, in order.
     pub fn events(&self) -> Vec<TraceEvent> {
-        self.log.hold().events.clone()
+        self.log.kept().0
     }
 
     /// How many events were not recorded, as the record was full.
     pub fn missed(&self) -> u64 {
-        self.log.hold().missed
+        self.log.hold().1
     }
 
     /// Forgets all events so far.
     pub fn clear(&self) {
-        *self.log.hold() = Kept::default();
+        *self.log.hold() = Default::default();
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-impl Driver for Trace {
-    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn Storage>> {
-        self.log.add(Operation::Open, 0, 0);
-        let inner = self.inner.open(path, mode)?;
-        Ok(Arc::new(Traced { inner, log: Arc::clone(&self.log) }))
+impl Wrapper for Trace {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
     }
 
-    fn delete(&self, path: &Path) -> Result<()> {
-        self.log.add(Operation::Delete, 0, 0);
-        self.inner.delete(path)
-    }
-
-    fn deletion(&self, path: &Path) -> Result<Option<Deletion>> {
-        let log = Arc::clone(&self.log);
-        let traced = |inner: Deletion| {
-            Deletion::new(move || {
-                log.add(Operation::Delete, 0, 0);
-                inner.run()
-            })
-        };
-        Ok(self.inner.deletion(path)?.map(traced))
+    fn layer(&self, _path: &Path) -> Arc<dyn Layer> {
+        self.log.clone()
     }
 }
 
-/// One open file whose calls are recorded.
-struct Traced {
-    inner: Arc<dyn Storage>,
-    log: Arc<Log>,
-}
-
-#[deny(clippy::missing_trait_methods)]
-impl Storage for Traced {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
-        self.log.add(Operation::Read, offset, file_len(target.len()));
-        self.inner.read_at(offset, target)
-    }
-
-    fn write_at(&self, offset: u64, source: &[u8]) -> Result<()> {
-        self.log.add(Operation::Write, offset, file_len(source.len()));
-        self.inner.write_at(offset, source)
-    }
-
-    fn read_list(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<usize> {
-        self.log.add_list(Operation::ReadList, Operation::ReadPiece, pieces);
-        self.inner.read_list(pieces)
-    }
-
-    fn write_list(&self, pieces: &[(u64, &[u8])]) -> Result<()> {
-        self.log.add_list(Operation::WriteList, Operation::WritePiece, pieces);
-        self.inner.write_list(pieces)
-    }
-
-    fn size(&self) -> Result<u64> {
-        self.log.add(Operation::Size, 0, 0);
-        self.inner.size()
-    }
-
-    fn set_size(&self, bytes: u64) -> Result<()> {
-        self.log.add(Operation::SetSize, 0, bytes);
-        self.inner.set_size(bytes)
-    }
-
-    fn preallocate(&self, bytes: u64) -> Result<()> {
-        self.log.add(Operation::Preallocate, 0, bytes);
-        self.inner.preallocate(bytes)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.log.add(Operation::Sync, 0, 0);
-        self.inner.sync()
-    }
-
-    fn try_lock(&self, lock: LockRange) -> Result<Option<LockGuard>> {
-        let Some(guard) = self.inner.try_lock(lock)? else {
-            return Ok(None);
-        };
-        self.log.add(Operation::Lock, lock.offset, lock.len);
-        let log = Arc::clone(&self.log);
-        Ok(Some(LockGuard::new(move || {
-            log.add(Operation::Unlock, lock.offset, lock.len);
-            guard.release()
-        })))
-    }
-
-    fn close(&self) -> Result<()> {
-        self.log.add(Operation::Close, 0, 0);
-        self.inner.close()
+impl Layer for Log {
+    fn pass(&self, call: &Call<'_>, proceed: &mut Proceed<'_>) -> Result<u64> {
+        if call.operation != Operation::Lock {
+            self.extend(events(call));
+            return proceed(call.len);
+        }
+        let obtained = proceed(call.len)?;
+        if obtained > 0 {
+            self.extend(events(call));
+        }
+        Ok(obtained)
     }
 }
 
-/// The record that a trace and its open files share.
-struct Log {
+/// A call and the pieces of its list.
+fn events<'a>(call: &'a Call<'_>) -> impl Iterator<Item = TraceEvent> + 'a {
+    let event = |operation, offset, len| TraceEvent { operation, offset, len };
+    let piece = match call.operation {
+        Operation::ReadList => Operation::ReadPiece,
+        _ => Operation::WritePiece,
+    };
+    let pieces = call.pieces.iter().map(move |&(offset, len)| event(piece, offset, len));
+    std::iter::once(event(call.operation, call.offset, call.len)).chain(pieces)
+}
+
+/// The first events, up to a number, and how many had no room.
+#[derive(Debug)]
+pub(super) struct Record<E> {
     events_max: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<(Vec<E>, u64)>,
 }
 
-#[derive(Default)]
-struct Kept {
-    events: Vec<TraceEvent>,
-    missed: u64,
-}
-
-impl Log {
-    fn hold(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+impl<E: Clone> Record<E> {
+    pub(super) fn new(events_max: usize) -> Record<E> {
+        Record { events_max, kept: Mutex::new((Vec::new(), 0)) }
     }
 
-    fn add(&self, operation: Operation, offset: u64, len: u64) {
-        self.extend([TraceEvent { operation, offset, len }]);
+    pub(super) fn kept(&self) -> (Vec<E>, u64) {
+        self.hold().clone()
     }
 
-    /// Adds a list under one lock, so that its pieces stay together.
-    fn add_list(&self, call: Operation, piece: Operation, pieces: &[(u64, impl AsRef<[u8]>)]) {
-        let offset = pieces.first().map_or(0, |(offset, _)| *offset);
-        let whole = TraceEvent { operation: call, offset, len: total_len(pieces) };
-        let pieces = pieces.iter().map(|(offset, bytes)| TraceEvent {
-            operation: piece,
-            offset: *offset,
-            len: file_len(bytes.as_ref().len()),
-        });
-        self.extend(std::iter::once(whole).chain(pieces));
-    }
-
-    fn extend(&self, events: impl IntoIterator<Item = TraceEvent>) {
+    /// Adds events that stay together.
+    pub(super) fn extend(&self, events: impl IntoIterator<Item = E>) {
         let mut kept = self.hold();
         for event in events {
-            match kept.events.len() < self.events_max {
-                true => kept.events.push(event),
-                false => kept.missed += 1,
+            match kept.0.len() < self.events_max {
+                true => kept.0.push(event),
+                false => kept.1 += 1,
             }
         }
+    }
+
+    fn hold(&self) -> MutexGuard<'_, (Vec<E>, u64)> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Memory;
+    use crate::storage::{LockRange, Memory, OpenMode, Storage};
 
     const CREATE: OpenMode = OpenMode { read: true, write: true, create: true, exclusive: false };
 
