@@ -21,6 +21,7 @@ use super::unsynced::Unsynced;
 use crate::comm::Communicator;
 use crate::comm::collective::broadcast;
 use crate::error::{Error, ErrorClass, Result};
+use crate::escaped::escaped;
 use crate::exchange::agree::{agree_on, enter};
 use crate::hints::{EffectiveHint, Environment, HintReport, HintSet, Hints, Statistics, is_served};
 use crate::plan::FileFacts;
@@ -50,6 +51,8 @@ pub struct Handle {
     /// Whether there may be calls in `State::running`: a look at it saves a lock.
     pub(super) handed_over: AtomicBool,
     pub(super) unsynced: Unsynced,
+    /// Whether a close has begun.
+    pub(super) closed: AtomicBool,
     pub(super) state: Mutex<State>,
 }
 
@@ -508,6 +511,7 @@ impl Handle {
     /// The same class on all ranks: what the system finds on any of them when it closes the file,
     /// or when it deletes it, or what an earlier sync found. The file is closed all the same.
     pub async fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Relaxed);
         let call = self.next_call();
         self.wait_for(self.running()).await;
         // Both are the same on all ranks.
@@ -574,6 +578,21 @@ impl Handle {
         let values = self.enter(call, name, own).await?;
         same_values(&values, name).map_err(|error| self.explain(error))?;
         Ok(values[0])
+    }
+}
+
+/// A close is collective and may fail, so a drop cannot do it. It says so, on rank 0 only.
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let closed = self.closed.load(Ordering::Relaxed) || self.communicator.rank() != 0;
+        // A panic says more.
+        if !closed && !std::thread::panicking() {
+            let name = self.path.display().to_string();
+            log::warn!(
+                "{}: dropped without close; call close on all ranks to learn of late errors",
+                escaped(&name)
+            );
+        }
     }
 }
 

@@ -71,6 +71,9 @@ impl Status {
 /// makes them, in the same order. If one fails on any rank, all ranks return an error of the same
 /// class; its [`Error::moved`] says how many leading bytes of the rank's own request moved.
 ///
+/// Close it with [`File::close`], on all ranks. A file that is dropped instead is not deleted by
+/// `delete_on_close`, shows no statistics and hides the errors of a close; rank 0 logs a warning.
+///
 /// ```
 /// use pario::{Datatype, File, Position, Threads, View};
 /// // Four ranks write every fourth number each, and one reads them all back.
