@@ -241,6 +241,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::seek_shared`], and the error that was given.
+    #[doc(hidden)]
     pub async fn try_seek_shared(&self, to: Result<SeekFrom>) -> Result<u64> {
         // The mode is the same on all ranks.
         self.refuse_sequential("seek_shared")?;
@@ -303,6 +304,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::set_view`], and the error that was given.
+    #[doc(hidden)]
     pub async fn try_set_view(&self, view: Result<&View>) -> Result<()> {
         self.try_set_view_with(view, &HintSet::new(), 0).await
     }
@@ -315,6 +317,7 @@ impl Handle {
     /// # Errors
     /// As [`Handle::try_set_view`], and `NotSame` if `common` differs; then the hints stay as they
     /// were.
+    #[doc(hidden)]
     pub async fn try_set_view_with(
         &self,
         view: Result<&View>,
@@ -368,6 +371,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::set_hints`], and the error that was given.
+    #[doc(hidden)]
     pub async fn try_set_hints(&self, hints: Result<&HintSet>) -> Result<()> {
         let call = self.next_call();
         let own = hints.as_ref().is_ok_and(|hints| self.state().changes(hints));
@@ -446,6 +450,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::set_size`], and the error that was given.
+    #[doc(hidden)]
     pub async fn try_set_size(&self, bytes: Result<u64>) -> Result<()> {
         self.resize(bytes, "set_size", |storage, bytes| storage.set_size(bytes)).await
     }
@@ -463,6 +468,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::set_size`], and the error that was given.
+    #[doc(hidden)]
     pub async fn try_preallocate(&self, bytes: Result<u64>) -> Result<()> {
         self.resize(bytes, "preallocate", |storage, bytes| storage.preallocate(bytes)).await
     }
@@ -495,6 +501,7 @@ impl Handle {
     ///
     /// # Errors
     /// The same class on all ranks: the most specific that any rank gave.
+    #[doc(hidden)]
     pub async fn agree_on<T: Send>(&self, own: Result<T>) -> Result<T> {
         self.agree_in(self.next_call(), own).await
     }

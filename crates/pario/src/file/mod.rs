@@ -163,6 +163,7 @@ impl File {
     ///
     /// # Errors
     /// As [`File::read_all`], and the error that was given.
+    #[doc(hidden)]
     pub fn try_read_all(
         &self,
         position: impl Into<Position>,
@@ -176,6 +177,7 @@ impl File {
     ///
     /// # Errors
     /// As [`File::write_all`], and the error that was given.
+    #[doc(hidden)]
     pub fn try_write_all(
         &self,
         position: impl Into<Position>,
@@ -218,24 +220,28 @@ impl File {
     /// Writes bytes on this rank alone, if that takes one storage call and nothing else: a quick
     /// way for libraries that offer files to others, such as MPI's. `None` if it takes more, or if
     /// something is wrong; nothing has happened then, and [`File::write`] serves or refuses it.
+    #[doc(hidden)]
     pub fn write_run(&self, position: Position, bytes: &[u8]) -> Option<Result<Status>> {
         self.handle.straight(Kind::WRITE, position, Run::Write(bytes))
     }
 
     /// Writes bytes on all ranks together, if there is only one, and this takes one storage call
     /// and nothing else; as [`File::write_run`].
+    #[doc(hidden)]
     pub fn write_all_run(&self, position: Position, bytes: &[u8]) -> Option<Result<Status>> {
         self.handle.straight(Kind::WRITE_ALL, position, Run::Write(bytes))
     }
 
     /// Reads bytes on this rank alone, if that takes one storage call and nothing else; as
     /// [`File::write_run`].
+    #[doc(hidden)]
     pub fn read_run(&self, position: Position, bytes: &mut [u8]) -> Option<Result<Status>> {
         self.handle.straight(Kind::READ, position, Run::Read(bytes))
     }
 
     /// Reads bytes on all ranks together, if there is only one, and this takes one storage call
     /// and nothing else; as [`File::write_run`].
+    #[doc(hidden)]
     pub fn read_all_run(&self, position: Position, bytes: &mut [u8]) -> Option<Result<Status>> {
         self.handle.straight(Kind::READ_ALL, position, Run::Read(bytes))
     }
@@ -270,6 +276,7 @@ impl File {
 
     /// Reads on all ranks together, in the background. Then each rank converts what it has read,
     /// which has one outcome for all ranks: an error of one is an error of each.
+    #[doc(hidden)]
     pub fn iread_all_converted<B: OwnedBuffer>(
         &self,
         position: impl Into<Position>,
@@ -428,6 +435,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::try_set_view`].
+    #[doc(hidden)]
     pub fn try_set_view(&self, view: Result<&View>) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.try_set_view(view))
     }
@@ -437,6 +445,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::try_set_view_with`].
+    #[doc(hidden)]
     pub fn try_set_view_with(
         &self,
         view: Result<&View>,
@@ -459,6 +468,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::try_set_hints`].
+    #[doc(hidden)]
     pub fn try_set_hints(&self, hints: Result<&HintSet>) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.try_set_hints(hints))
     }
@@ -483,6 +493,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::try_seek_shared`].
+    #[doc(hidden)]
     pub fn try_seek_shared(&self, to: Result<SeekFrom>) -> Result<u64> {
         block_on(&*self.handle.communicator, self.handle.try_seek_shared(to))
     }
@@ -499,6 +510,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::try_set_size`].
+    #[doc(hidden)]
     pub fn try_set_size(&self, bytes: Result<u64>) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.try_set_size(bytes))
     }
@@ -515,6 +527,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::try_preallocate`].
+    #[doc(hidden)]
     pub fn try_preallocate(&self, bytes: Result<u64>) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.try_preallocate(bytes))
     }
@@ -534,6 +547,7 @@ impl File {
 
     /// Syncs if that takes no time: if this rank has written nothing since its last sync, or the
     /// file is in memory, and it waits for nothing. `None` otherwise; nothing has happened then.
+    #[doc(hidden)]
     pub fn sync_briefly(&self) -> Option<Result<()>> {
         self.handle.sync_briefly()
     }
@@ -542,6 +556,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::agree_on`].
+    #[doc(hidden)]
     pub fn agree_on<T: Send>(&self, own: Result<T>) -> Result<T> {
         block_on(&*self.handle.communicator, self.handle.agree_on(own))
     }
