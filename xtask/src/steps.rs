@@ -139,7 +139,7 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
 fn package(root: &Path) -> Command {
     let mut command = Command::new(cargo_path());
     command.args(["package", "--offline", "--no-verify", "--allow-dirty", "--quiet"]);
-    command.args(["--package=pario", "--package=pario-mpi"]);
+    command.args(["--package=pario-derive", "--package=pario", "--package=pario-mpi"]);
     command.current_dir(root).stdin(Stdio::null());
     command
 }
@@ -369,7 +369,7 @@ mod tests {
         let output = cargo.current_dir(crate::root()).output().unwrap();
         let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let packages = all["packages"].as_array().unwrap();
-        for name in ["pario", "pario-mpi"] {
+        for name in ["pario-derive", "pario", "pario-mpi"] {
             let package = packages.iter().find(|package| package["name"] == name).unwrap();
             for key in ["description", "license", "readme", "rust_version"] {
                 assert!(package[key].is_string(), "{name} has no {key}");

@@ -39,7 +39,8 @@
 //! | for | see |
 //! | --- | --- |
 //! | memory | slices of numbers as they are; [`Source`] and [`Target`] for anything else |
-//! | memory of non-blocking calls | [`OwnedBuffer`]: `Vec`, [`Typed`] |
+//! | structs in memory | [`trait@Record`], with a derive macro |
+//! | memory of non-blocking calls | [`OwnedBuffer`]: `Vec`, [`Records`], [`Typed`] |
 //! | types | [`Elementary`], [`Element`], [`Order`], [`Field`], [`Darray`], [`Representation`] |
 //! | opening | [`OpenOptions`], [`AccessMode`] |
 //! | outcomes | [`Status`], [`Result`], [`Error`], [`ErrorClass`] |
@@ -100,8 +101,13 @@ pub use request::Position;
 pub use view::View;
 
 // Memory and datatypes.
-pub use access::{OwnedBuffer, Source, Target, Typed};
+#[doc(inline)]
+pub use access::Record;
+pub use access::{OwnedBuffer, Records, Source, Target, Typed};
 pub use datatype::{Darray, DarrayDimension, Distribution, Element, Elementary, Field, Order};
+#[cfg(feature = "derive")]
+#[doc(inline)]
+pub use pario_derive::Record;
 pub use view::Representation;
 
 // Calls and their outcomes.

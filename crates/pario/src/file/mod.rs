@@ -16,7 +16,7 @@ use std::io::SeekFrom;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::access::{Buffer, OwnedBuffer, Source, Target};
+use crate::access::{Buffer, OwnedBuffer, Record, Source, Target};
 use crate::comm::block_on;
 use crate::datatype::{Datatype, Elementary};
 use crate::error::{Error, ErrorClass, Result};
@@ -62,6 +62,11 @@ impl Status {
     /// Whole values of a type that moved.
     pub fn count<T: Elementary>(&self) -> u64 {
         self.bytes / T::ELEMENT.size()
+    }
+
+    /// Whole records of a type that moved.
+    pub fn records<T: Record>(&self) -> u64 {
+        self.bytes / T::datatype().size().max(1)
     }
 }
 
