@@ -114,13 +114,14 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
     let mut study = Command::new(target_path(root).join("release/pario"));
     study.args(["study", "all", "--quick", "--mode", "count,virtual", "--json"]);
     study.current_dir(root).stdin(Stdio::null());
+    let arrays = "test -p pario --features ndarray,num-complex --lib --examples -- array complex";
     let mut steps = vec![
         step("format", cargo("fmt --all -- --check")),
         Step { name: "style", action: Action::Style },
         step("clippy", cargo("clippy --workspace --all-targets --all-features -- -D warnings")),
         step("build", cargo("build --workspace --release")),
         step("test", test),
-        step("arrays", cargo("test -p pario --features ndarray --lib --examples array")),
+        step("arrays", cargo(arrays)),
         Step { name: "memory", action: Action::RunWith("valgrind", memory_check(root)) },
         Step { name: "doc", action: Action::Doc(doc) },
         step("package", package(root)),

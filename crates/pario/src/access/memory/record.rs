@@ -101,6 +101,15 @@ unsafe impl<T: Record, const LEN: usize> Record for [T; LEN] {
     }
 }
 
+/// A complex number is a record of its real and its imaginary part (feature `num-complex`).
+// SAFETY: it is declared with `repr(C)` and has these two fields, so it lies as an array of two.
+#[cfg(feature = "num-complex")]
+unsafe impl<T: Record> Record for num_complex::Complex<T> {
+    fn datatype() -> Datatype {
+        <[T; 2]>::datatype()
+    }
+}
+
 /// The datatype of a struct: the offset and the datatype of each field. For the derive macro.
 #[doc(hidden)]
 pub fn of_fields<T>(fields: &[(usize, Datatype)]) -> Datatype {
@@ -220,5 +229,30 @@ mod tests {
         let source = Source::records(&rows).unwrap();
         assert!(source.buffer.is_contiguous());
         assert_eq!(source.buffer.len(), 80);
+    }
+
+    #[cfg(feature = "num-complex")]
+    #[test]
+    fn complex_numbers_are_records_of_two_floats() {
+        use crate::{File, Representation, Solo, View};
+        use num_complex::Complex;
+
+        let numbers = [Complex::new(1.5f32, -2.0), Complex::new(0.25, 8.0)];
+        let comm = Solo::new();
+        let options = File::options().read(true).write(true).create(true);
+        let file = options.open(&*comm, "memory:complex_numbers").unwrap();
+        let float = Datatype::of::<f32>();
+        let view = View::new(0, &float, &float).with_representation(Representation::External32);
+        file.set_view(&view).unwrap();
+        file.write(0, Source::records(&numbers).unwrap()).unwrap();
+        let mut found = [Complex::default(); 2];
+        file.read(0, Target::records(&mut found).unwrap()).unwrap();
+        assert_eq!(found, numbers);
+        file.set_view(&View::bytes()).unwrap();
+        let mut bytes = [0u8; 16];
+        file.read(0, &mut bytes).unwrap();
+        let expected = [1.5f32, -2.0, 0.25, 8.0].map(f32::to_be_bytes);
+        assert_eq!(bytes, *expected.as_flattened());
+        file.close().unwrap();
     }
 }
