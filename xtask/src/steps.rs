@@ -114,13 +114,14 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
     let mut study = Command::new(target_path(root).join("release/pario"));
     study.args(["study", "all", "--quick", "--mode", "count,virtual", "--json"]);
     study.current_dir(root).stdin(Stdio::null());
+    let arrays = "test -p pario --features ndarray,num-complex --lib --examples -- array complex";
     let mut steps = vec![
         step("format", cargo("fmt --all -- --check")),
         Step { name: "style", action: Action::Style },
         step("clippy", cargo("clippy --workspace --all-targets --all-features -- -D warnings")),
         step("build", cargo("build --workspace --release")),
         step("test", test),
-        step("arrays", cargo("test -p pario --features ndarray --lib --examples array")),
+        step("arrays", cargo(arrays)),
         Step { name: "memory", action: Action::RunWith("valgrind", memory_check(root)) },
         Step { name: "doc", action: Action::Doc(doc) },
         step("package", package(root)),
@@ -139,7 +140,7 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
 fn package(root: &Path) -> Command {
     let mut command = Command::new(cargo_path());
     command.args(["package", "--offline", "--no-verify", "--allow-dirty", "--quiet"]);
-    command.args(["--package=pario", "--package=pario-mpi"]);
+    command.args(["--package=pario-derive", "--package=pario", "--package=pario-mpi"]);
     command.current_dir(root).stdin(Stdio::null());
     command
 }
@@ -369,7 +370,7 @@ mod tests {
         let output = cargo.current_dir(crate::root()).output().unwrap();
         let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let packages = all["packages"].as_array().unwrap();
-        for name in ["pario", "pario-mpi"] {
+        for name in ["pario-derive", "pario", "pario-mpi"] {
             let package = packages.iter().find(|package| package["name"] == name).unwrap();
             for key in ["description", "license", "readme", "rust_version"] {
                 assert!(package[key].is_string(), "{name} has no {key}");

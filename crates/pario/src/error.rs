@@ -227,6 +227,32 @@ impl Error {
         self
     }
 
+    /// What the standard library calls such a failure: by the system's error where there is one.
+    fn kind(&self) -> std::io::ErrorKind {
+        use std::io::ErrorKind;
+        if let Some(source) = &self.detail.source {
+            return source.kind();
+        }
+        match self.class() {
+            ErrorClass::NoSpace => ErrorKind::StorageFull,
+            ErrorClass::Quota => ErrorKind::QuotaExceeded,
+            ErrorClass::NoSuchFile => ErrorKind::NotFound,
+            ErrorClass::FileExists => ErrorKind::AlreadyExists,
+            ErrorClass::Access => ErrorKind::PermissionDenied,
+            ErrorClass::ReadOnly => ErrorKind::ReadOnlyFilesystem,
+            ErrorClass::NoMemory => ErrorKind::OutOfMemory,
+            ErrorClass::Arg
+            | ErrorClass::Count
+            | ErrorClass::Type
+            | ErrorClass::Amode
+            | ErrorClass::InfoValue => ErrorKind::InvalidInput,
+            ErrorClass::UnsupportedOperation | ErrorClass::UnsupportedDatarep => {
+                ErrorKind::Unsupported
+            }
+            _ => ErrorKind::Other,
+        }
+    }
+
     /// The class of this error.
     pub fn class(&self) -> ErrorClass {
         self.detail.class
@@ -313,6 +339,28 @@ impl std::error::Error for Error {
     }
 }
 
+/// So that `?` works in functions that return [`std::io::Result`]. The [`Error`] is the inner
+/// error: `downcast` gives it back.
+///
+/// ```
+/// use pario::{File, Solo};
+/// fn length(path: &str) -> std::io::Result<u64> {
+///     let file = File::options().read(true).open(&*Solo::new(), path)?;
+///     let bytes = file.size()?;
+///     file.close()?;
+///     Ok(bytes)
+/// }
+/// let error = length("memory:missing").unwrap_err();
+/// assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+/// assert_eq!(error.downcast::<pario::Error>()?.class(), pario::ErrorClass::NoSuchFile);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> std::io::Error {
+        std::io::Error::new(error.kind(), error)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,6 +387,31 @@ mod tests {
         let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
         assert_eq!(source.and_then(std::io::Error::raw_os_error), Some(libc::ENOSPC));
         assert!(Error::new(ErrorClass::Arg, "wrong").source().is_none());
+    }
+
+    #[test]
+    fn an_error_of_the_standard_library_has_its_kind_and_gives_the_error_back() {
+        use std::io::ErrorKind;
+        let of = |class| std::io::Error::from(Error::new(class, "x")).kind();
+        let kinds = [
+            (ErrorClass::NoSpace, ErrorKind::StorageFull),
+            (ErrorClass::Quota, ErrorKind::QuotaExceeded),
+            (ErrorClass::NoSuchFile, ErrorKind::NotFound),
+            (ErrorClass::FileExists, ErrorKind::AlreadyExists),
+            (ErrorClass::Access, ErrorKind::PermissionDenied),
+            (ErrorClass::ReadOnly, ErrorKind::ReadOnlyFilesystem),
+            (ErrorClass::NoMemory, ErrorKind::OutOfMemory),
+            (ErrorClass::Type, ErrorKind::InvalidInput),
+            (ErrorClass::UnsupportedDatarep, ErrorKind::Unsupported),
+            (ErrorClass::NotSame, ErrorKind::Other),
+        ];
+        kinds.iter().for_each(|&(class, kind)| assert_eq!(of(class), kind, "{class:?}"));
+        // The system's error says more than the class.
+        let error = Error::from_errno("write", libc::EFBIG).at_offset(7);
+        let other = std::io::Error::from(error.clone());
+        assert_eq!((error.class(), other.kind()), (ErrorClass::NoSpace, ErrorKind::FileTooLarge));
+        assert_eq!(other.to_string(), error.to_string());
+        assert_eq!(other.downcast::<Error>().unwrap(), error);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 #[cfg(feature = "ndarray")]
 mod array;
+mod record;
 mod shared;
 mod turns;
 
@@ -26,6 +27,7 @@ use crate::datatype::{Datatype, Elementary};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 
+pub use record::{Record, Records, of_fields};
 pub(crate) use shared::Slot;
 pub(crate) use turns::Turns;
 

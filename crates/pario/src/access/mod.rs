@@ -15,7 +15,9 @@ pub(crate) mod memory;
 pub(crate) mod windows;
 
 pub(crate) use memory::Buffer;
-pub use memory::{InMemory, OwnedBuffer, Source, Target, Typed};
+#[doc(hidden)]
+pub use memory::of_fields;
+pub use memory::{InMemory, OwnedBuffer, Record, Records, Source, Target, Typed};
 
 /// The file side of a request, or of a part of one.
 ///

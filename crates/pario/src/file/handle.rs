@@ -21,6 +21,7 @@ use super::unsynced::Unsynced;
 use crate::comm::Communicator;
 use crate::comm::collective::broadcast;
 use crate::error::{Error, ErrorClass, Result};
+use crate::escaped::escaped;
 use crate::exchange::agree::{agree_on, enter};
 use crate::hints::{EffectiveHint, Environment, HintReport, HintSet, Hints, Statistics, is_served};
 use crate::plan::FileFacts;
@@ -50,6 +51,8 @@ pub struct Handle {
     /// Whether there may be calls in `State::running`: a look at it saves a lock.
     pub(super) handed_over: AtomicBool,
     pub(super) unsynced: Unsynced,
+    /// Whether a close has begun.
+    pub(super) closed: AtomicBool,
     pub(super) state: Mutex<State>,
 }
 
@@ -238,6 +241,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::seek_shared`], and the error that was given.
+    #[doc(hidden)]
     pub async fn try_seek_shared(&self, to: Result<SeekFrom>) -> Result<u64> {
         // The mode is the same on all ranks.
         self.refuse_sequential("seek_shared")?;
@@ -300,6 +304,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::set_view`], and the error that was given.
+    #[doc(hidden)]
     pub async fn try_set_view(&self, view: Result<&View>) -> Result<()> {
         self.try_set_view_with(view, &HintSet::new(), 0).await
     }
@@ -312,6 +317,7 @@ impl Handle {
     /// # Errors
     /// As [`Handle::try_set_view`], and `NotSame` if `common` differs; then the hints stay as they
     /// were.
+    #[doc(hidden)]
     pub async fn try_set_view_with(
         &self,
         view: Result<&View>,
@@ -365,6 +371,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::set_hints`], and the error that was given.
+    #[doc(hidden)]
     pub async fn try_set_hints(&self, hints: Result<&HintSet>) -> Result<()> {
         let call = self.next_call();
         let own = hints.as_ref().is_ok_and(|hints| self.state().changes(hints));
@@ -443,6 +450,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::set_size`], and the error that was given.
+    #[doc(hidden)]
     pub async fn try_set_size(&self, bytes: Result<u64>) -> Result<()> {
         self.resize(bytes, "set_size", |storage, bytes| storage.set_size(bytes)).await
     }
@@ -460,6 +468,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::set_size`], and the error that was given.
+    #[doc(hidden)]
     pub async fn try_preallocate(&self, bytes: Result<u64>) -> Result<()> {
         self.resize(bytes, "preallocate", |storage, bytes| storage.preallocate(bytes)).await
     }
@@ -492,6 +501,7 @@ impl Handle {
     ///
     /// # Errors
     /// The same class on all ranks: the most specific that any rank gave.
+    #[doc(hidden)]
     pub async fn agree_on<T: Send>(&self, own: Result<T>) -> Result<T> {
         self.agree_in(self.next_call(), own).await
     }
@@ -508,6 +518,7 @@ impl Handle {
     /// The same class on all ranks: what the system finds on any of them when it closes the file,
     /// or when it deletes it, or what an earlier sync found. The file is closed all the same.
     pub async fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Relaxed);
         let call = self.next_call();
         self.wait_for(self.running()).await;
         // Both are the same on all ranks.
@@ -574,6 +585,21 @@ impl Handle {
         let values = self.enter(call, name, own).await?;
         same_values(&values, name).map_err(|error| self.explain(error))?;
         Ok(values[0])
+    }
+}
+
+/// A close is collective and may fail, so a drop cannot do it. It says so, on rank 0 only.
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let closed = self.closed.load(Ordering::Relaxed) || self.communicator.rank() != 0;
+        // A panic says more.
+        if !closed && !std::thread::panicking() {
+            let name = self.path.display().to_string();
+            log::warn!(
+                "{}: dropped without close; call close on all ranks to learn of late errors",
+                escaped(&name)
+            );
+        }
     }
 }
 

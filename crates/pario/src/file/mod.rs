@@ -16,7 +16,7 @@ use std::io::SeekFrom;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::access::{Buffer, OwnedBuffer, Source, Target};
+use crate::access::{Buffer, OwnedBuffer, Record, Source, Target};
 use crate::comm::block_on;
 use crate::datatype::{Datatype, Elementary};
 use crate::error::{Error, ErrorClass, Result};
@@ -63,6 +63,11 @@ impl Status {
     pub fn count<T: Elementary>(&self) -> u64 {
         self.bytes / T::ELEMENT.size()
     }
+
+    /// Whole records of a type that moved.
+    pub fn records<T: Record>(&self) -> u64 {
+        self.bytes / T::datatype().size().max(1)
+    }
 }
 
 /// A file that all ranks of a communicator have open.
@@ -70,6 +75,9 @@ impl Status {
 /// Calls named `*_all`, and those that change the file or the handle, are collective: every rank
 /// makes them, in the same order. If one fails on any rank, all ranks return an error of the same
 /// class; its [`Error::moved`] says how many leading bytes of the rank's own request moved.
+///
+/// Close it with [`File::close`], on all ranks. A file that is dropped instead is not deleted by
+/// `delete_on_close`, shows no statistics and hides the errors of a close; rank 0 logs a warning.
 ///
 /// ```
 /// use pario::{Datatype, File, Position, Threads, View};
@@ -160,6 +168,7 @@ impl File {
     ///
     /// # Errors
     /// As [`File::read_all`], and the error that was given.
+    #[doc(hidden)]
     pub fn try_read_all(
         &self,
         position: impl Into<Position>,
@@ -173,6 +182,7 @@ impl File {
     ///
     /// # Errors
     /// As [`File::write_all`], and the error that was given.
+    #[doc(hidden)]
     pub fn try_write_all(
         &self,
         position: impl Into<Position>,
@@ -215,24 +225,28 @@ impl File {
     /// Writes bytes on this rank alone, if that takes one storage call and nothing else: a quick
     /// way for libraries that offer files to others, such as MPI's. `None` if it takes more, or if
     /// something is wrong; nothing has happened then, and [`File::write`] serves or refuses it.
+    #[doc(hidden)]
     pub fn write_run(&self, position: Position, bytes: &[u8]) -> Option<Result<Status>> {
         self.handle.straight(Kind::WRITE, position, Run::Write(bytes))
     }
 
     /// Writes bytes on all ranks together, if there is only one, and this takes one storage call
     /// and nothing else; as [`File::write_run`].
+    #[doc(hidden)]
     pub fn write_all_run(&self, position: Position, bytes: &[u8]) -> Option<Result<Status>> {
         self.handle.straight(Kind::WRITE_ALL, position, Run::Write(bytes))
     }
 
     /// Reads bytes on this rank alone, if that takes one storage call and nothing else; as
     /// [`File::write_run`].
+    #[doc(hidden)]
     pub fn read_run(&self, position: Position, bytes: &mut [u8]) -> Option<Result<Status>> {
         self.handle.straight(Kind::READ, position, Run::Read(bytes))
     }
 
     /// Reads bytes on all ranks together, if there is only one, and this takes one storage call
     /// and nothing else; as [`File::write_run`].
+    #[doc(hidden)]
     pub fn read_all_run(&self, position: Position, bytes: &mut [u8]) -> Option<Result<Status>> {
         self.handle.straight(Kind::READ_ALL, position, Run::Read(bytes))
     }
@@ -267,6 +281,7 @@ impl File {
 
     /// Reads on all ranks together, in the background. Then each rank converts what it has read,
     /// which has one outcome for all ranks: an error of one is an error of each.
+    #[doc(hidden)]
     pub fn iread_all_converted<B: OwnedBuffer>(
         &self,
         position: impl Into<Position>,
@@ -425,6 +440,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::try_set_view`].
+    #[doc(hidden)]
     pub fn try_set_view(&self, view: Result<&View>) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.try_set_view(view))
     }
@@ -434,6 +450,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::try_set_view_with`].
+    #[doc(hidden)]
     pub fn try_set_view_with(
         &self,
         view: Result<&View>,
@@ -456,6 +473,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::try_set_hints`].
+    #[doc(hidden)]
     pub fn try_set_hints(&self, hints: Result<&HintSet>) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.try_set_hints(hints))
     }
@@ -480,6 +498,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::try_seek_shared`].
+    #[doc(hidden)]
     pub fn try_seek_shared(&self, to: Result<SeekFrom>) -> Result<u64> {
         block_on(&*self.handle.communicator, self.handle.try_seek_shared(to))
     }
@@ -496,6 +515,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::try_set_size`].
+    #[doc(hidden)]
     pub fn try_set_size(&self, bytes: Result<u64>) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.try_set_size(bytes))
     }
@@ -512,6 +532,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::try_preallocate`].
+    #[doc(hidden)]
     pub fn try_preallocate(&self, bytes: Result<u64>) -> Result<()> {
         block_on(&*self.handle.communicator, self.handle.try_preallocate(bytes))
     }
@@ -531,6 +552,7 @@ impl File {
 
     /// Syncs if that takes no time: if this rank has written nothing since its last sync, or the
     /// file is in memory, and it waits for nothing. `None` otherwise; nothing has happened then.
+    #[doc(hidden)]
     pub fn sync_briefly(&self) -> Option<Result<()>> {
         self.handle.sync_briefly()
     }
@@ -539,6 +561,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Handle::agree_on`].
+    #[doc(hidden)]
     pub fn agree_on<T: Send>(&self, own: Result<T>) -> Result<T> {
         block_on(&*self.handle.communicator, self.handle.agree_on(own))
     }

@@ -185,6 +185,7 @@ pub(super) async fn open(
         alone: Arc::default(),
         handed_over: AtomicBool::new(false),
         unsynced: Unsynced::default(),
+        closed: AtomicBool::new(false),
         state: Mutex::new(state),
     })
 }

@@ -169,6 +169,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// As [`OpenOptions::open`], and the error that was given.
+    #[doc(hidden)]
     pub fn try_open(&self, communicator: &dyn Communicator, path: Result<&Path>) -> Result<File> {
         let opening = Handle::open(self, communicator, path);
         Ok(File::new(block_on(communicator, opening)?))
