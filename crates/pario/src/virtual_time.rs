@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::comm::collective::index;
 use crate::comm::pause;
 use crate::model::clock::{Access, Clock, Machine};
+use crate::number::index;
 use crate::plan::calls_at_once;
 use crate::storage::Timer;
 

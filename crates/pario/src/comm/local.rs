@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use super::collective::index;
 use super::region::Heap;
 use super::simulated::Simulation;
 use super::threads::{Progress, park_until_done};
 use super::{Communicator, Condition, Group, Region, Tag, Task, Watchdog};
 use crate::error::{Error, ErrorClass, Result};
+use crate::number::index;
 
 /// What all ranks share.
 pub(super) struct World {

@@ -22,10 +22,10 @@ use super::shared::Shared;
 use super::window::Window;
 use crate::access::Access;
 use crate::access::memory::Parcel;
+use crate::direction::Direction;
 use crate::error::Result;
 use crate::plan::Shuffled;
 use crate::plan::two_phase::{Placement, Route};
-use crate::request::Direction;
 use crate::statistics::CallStatistics;
 use crate::virtual_time::Moment;
 

@@ -25,9 +25,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::access::memory::Parcel;
 use crate::access::{Access, Buffer};
 use crate::comm::Communicator;
+use crate::direction::Direction;
 use crate::error::{Error, Result};
 use crate::plan::{Correction, Plan, Steps};
-use crate::request::Direction;
 use crate::statistics::{Asked, CallStatistics};
 use crate::storage::Storage;
 

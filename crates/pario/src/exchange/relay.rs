@@ -17,10 +17,10 @@ use super::executor::Executor;
 use super::messages::{GAVE_UP, malformed};
 use crate::access::memory::Parcel;
 use crate::comm::Lane;
+use crate::direction::Direction;
 use crate::error::Result;
 use crate::number::{narrow, wide};
 use crate::plan::Phases;
-use crate::request::Direction;
 use crate::virtual_time::Moment;
 
 /// Bytes of a length in a message.

@@ -494,9 +494,9 @@ fn chosen(hints: &Hints, file: &FileFacts) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::direction::Direction;
     use crate::hints::Hints;
     use crate::plan::{Conditions, Request};
-    use crate::request::Direction;
 
     fn plan(nodes: Vec<u32>, reach: Range<u64>, hints: &Hints) -> Shuffled {
         let cores = vec![2; nodes.iter().max().map_or(0, |&last| index(last) + 1)];

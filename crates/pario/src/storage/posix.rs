@@ -30,9 +30,9 @@ use super::{
     Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Storage, adjacent,
     check_pieces, check_run, file_len, total_len,
 };
+use crate::direction::Direction;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::narrow;
-use crate::request::Direction;
 
 #[cfg(feature = "io-uring")]
 mod at_once;
