@@ -34,7 +34,7 @@ const WORKLOADS: [&str; 10] = [
 const STUDIES: &str = "benchmarks/studies/expected.jsonl";
 
 /// A name for the log, and what to do.
-struct Step {
+struct TestStep {
     name: &'static str,
     action: Action,
 }
@@ -88,13 +88,13 @@ pub(crate) fn new_seed() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
+fn steps(root: &Path, arguments: &TestArguments) -> Vec<TestStep> {
     let cargo = |words: &str| {
         let mut command = Command::new(cargo_path());
         command.args(words.split_whitespace()).current_dir(root).stdin(Stdio::null());
         command
     };
-    let step = |name, command| Step { name, action: Action::Run(command) };
+    let step = |name, command| TestStep { name, action: Action::Run(command) };
     let programs = arguments.programs.unwrap_or(match arguments.quick {
         true => PROGRAMS_QUICK,
         false => PROGRAMS,
@@ -117,20 +117,20 @@ fn steps(root: &Path, arguments: &TestArguments) -> Vec<Step> {
     let arrays = "test -p pario --features ndarray,num-complex --lib --examples -- array complex";
     let mut steps = vec![
         step("format", cargo("fmt --all -- --check")),
-        Step { name: "style", action: Action::Style },
+        TestStep { name: "style", action: Action::Style },
         step("clippy", cargo("clippy --workspace --all-targets --all-features -- -D warnings")),
         step("build", cargo("build --workspace --release")),
         step("test", test),
         step("arrays", cargo(arrays)),
-        Step { name: "memory", action: Action::RunWith("valgrind", memory_check(root)) },
-        Step { name: "doc", action: Action::Doc(doc) },
+        TestStep { name: "memory", action: Action::RunWith("valgrind", memory_check(root)) },
+        TestStep { name: "doc", action: Action::Doc(doc) },
         step("package", package(root)),
-        Step { name: "bench", action: Action::Bench(bench) },
-        Step { name: "studies", action: Action::Expect(study, STUDIES) },
-        Step { name: "browser", action: Action::Browser },
+        TestStep { name: "bench", action: Action::Bench(bench) },
+        TestStep { name: "studies", action: Action::Expect(study, STUDIES) },
+        TestStep { name: "browser", action: Action::Browser },
     ];
     if !arguments.no_mpi && !arguments.quick {
-        steps.push(Step { name: "mpi", action: Action::Mpi(arguments.seed) });
+        steps.push(TestStep { name: "mpi", action: Action::Mpi(arguments.seed) });
     }
     steps
 }

@@ -1,12 +1,22 @@
 //! Rules of style that neither rustfmt nor clippy checks.
 //!
-//! They hold for all tracked Rust files. Comments and literals are not checked.
+//! They hold for all tracked Rust files. Literals are not checked.
+//!
+//! | module | what it finds |
+//! | --- | --- |
+//! | `layers` | a module that imports one it should not know, and a crate another crate |
+//! | `names` | a name that stands for three types or more |
+//! | `words` | words for which the field has a better one |
 
 use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::source;
+
+mod layers;
+mod names;
+mod words;
 
 const LINE_CHARACTERS_MAX: usize = 100;
 const FILE_LINES_MAX: usize = 800;
@@ -64,10 +74,32 @@ impl fmt::Display for Finding {
     }
 }
 
+/// A file, for the rules that look at all files together.
+struct SourceText {
+    path: String,
+    /// Code of the library or program, without that of tests.
+    code: String,
+    all_code: String,
+    comments: String,
+}
+
+impl SourceText {
+    fn new(path: &str, text: &str) -> SourceText {
+        let all_code = source::code_only(text);
+        let is_library = path.contains("/src/") && !is_test(path);
+        let code = if is_library { source::without_tests(&all_code) } else { String::new() };
+        SourceText { path: path.to_owned(), code, all_code, comments: source::comments_only(text) }
+    }
+
+    fn finding(&self, line: usize, rule: String) -> Finding {
+        Finding { path: self.path.clone(), line, rule }
+    }
+}
+
 /// Checks all tracked files; the outcome is a line for the log.
 pub(crate) fn check(root: &Path) -> Result<String, String> {
     let paths = tracked(root)?;
-    let mut findings = Vec::new();
+    let (mut findings, mut sources) = (Vec::new(), Vec::new());
     for path in &paths {
         let full_path = root.join(path);
         // A file that was deleted stays in git's list until the deletion is staged.
@@ -75,8 +107,12 @@ pub(crate) fn check(root: &Path) -> Result<String, String> {
             let text = std::fs::read_to_string(full_path);
             let text = text.map_err(|error| format!("cannot read {path}: {error}"))?;
             findings.extend(check_file(path, &text));
+            sources.push(SourceText::new(path, &text));
         }
     }
+    findings.extend(layers::check(&sources));
+    findings.extend(names::check(&sources));
+    findings.extend(words::check(&sources));
     for finding in &findings {
         println!("{finding}");
     }
@@ -157,7 +193,10 @@ fn broken_rules(path: &str, code: &str, in_tests: bool) -> Vec<String> {
 
 /// Whether a whole file is a test.
 fn is_test(path: &str) -> bool {
-    path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs")
+    path.starts_with("tests/")
+        || path.contains("/tests/")
+        || path.ends_with("/tests.rs")
+        || path.ends_with("_tests.rs")
 }
 
 /// Whether a word stands in the code, not as a part of a longer name.

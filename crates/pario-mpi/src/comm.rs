@@ -469,7 +469,7 @@ impl Communicator for MpiCommunicator {
         condition: &mut dyn Condition,
         _context: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        // A rank that waits hears the bell, and asks again before it sleeps.
+        // A rank that waits hears the doorbell, and asks again before it sleeps.
         if !condition.is_so() {
             return self.failed().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
         }

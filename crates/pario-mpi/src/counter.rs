@@ -27,12 +27,12 @@ const REQUEST: c_int = 32763;
 const REPLY: c_int = 32759;
 
 pub(crate) struct Counter {
-    kind: Kind,
+    kind: CounterPlace,
     /// The turn of the communicator (`kept`).
     turn: AtomicU32,
 }
 
-enum Kind {
+enum CounterPlace {
     /// One rank alone.
     Own(AtomicU64),
     Shared(Arc<Segment>),
@@ -61,11 +61,15 @@ impl Counter {
         let Asked { mpi, comm, rank } = ranks.asked;
         let failure = ranks.failure.clone();
         let kind = match lines {
-            _ if ranks.size == 1 => Kind::Own(AtomicU64::new(0)),
-            Some(lines) => Kind::Shared(lines),
-            None if !ranks.is_served => Kind::Window { mpi, window: make_window(mpi, comm)? },
-            None if rank == 0 => Kind::Served(Server::start(ranks, failure)),
-            None => Kind::Asked(Client { asked: ranks.asked, failure, turn: Mutex::new(()) }),
+            _ if ranks.size == 1 => CounterPlace::Own(AtomicU64::new(0)),
+            Some(lines) => CounterPlace::Shared(lines),
+            None if !ranks.is_served => {
+                CounterPlace::Window { mpi, window: make_window(mpi, comm)? }
+            }
+            None if rank == 0 => CounterPlace::Served(Server::start(ranks, failure)),
+            None => {
+                CounterPlace::Asked(Client { asked: ranks.asked, failure, turn: Mutex::new(()) })
+            }
         };
         Ok(Counter { kind, turn: AtomicU32::new(0) })
     }
@@ -75,8 +79,8 @@ impl Counter {
     /// among them, have begun the next turn.
     pub(crate) fn begin_turn(&self, turn: u32, rank: u32) {
         match &self.kind {
-            Kind::Own(value) => value.store(0, Ordering::SeqCst),
-            Kind::Shared(lines) if rank == 0 => {
+            CounterPlace::Own(value) => value.store(0, Ordering::SeqCst),
+            CounterPlace::Shared(lines) if rank == 0 => {
                 lines.pointer(turn.wrapping_add(1)).store(0, Ordering::SeqCst);
             }
             _ => {}
@@ -90,17 +94,17 @@ impl Counter {
 
     /// Whether rank 0 has to answer the others.
     pub(crate) fn is_at_rank_0(&self) -> bool {
-        matches!(self.kind, Kind::Served(_) | Kind::Asked(_))
+        matches!(self.kind, CounterPlace::Served(_) | CounterPlace::Asked(_))
     }
 
     /// Adds to the number; the inner error is of the number, the outer one of the transport.
     pub(crate) fn add(&self, delta: u64) -> Result<Result<u64>> {
         match &self.kind {
-            Kind::Own(value) => Ok(add_atomic(value, delta)),
-            Kind::Shared(lines) => Ok(add_atomic(lines.pointer(self.turn()), delta)),
-            Kind::Served(server) => Ok(add_atomic(&server.value, delta)),
-            Kind::Asked(client) => client.ask(Operation::Add, delta),
-            Kind::Window { mpi, window } => {
+            CounterPlace::Own(value) => Ok(add_atomic(value, delta)),
+            CounterPlace::Shared(lines) => Ok(add_atomic(lines.pointer(self.turn()), delta)),
+            CounterPlace::Served(server) => Ok(add_atomic(&server.value, delta)),
+            CounterPlace::Asked(client) => client.ask(Operation::Add, delta),
+            CounterPlace::Window { mpi, window } => {
                 let old = change_window(mpi, *window, delta, mpi.abi.sum)?;
                 if old.checked_add(delta).is_some() {
                     return Ok(Ok(old));
@@ -113,19 +117,21 @@ impl Counter {
 
     /// Forgets a counter whose ranks do not end it together.
     pub(crate) fn abandon(mut self) {
-        if let Kind::Window { .. } = self.kind {
-            self.kind = Kind::Own(AtomicU64::new(0));
+        if let CounterPlace::Window { .. } = self.kind {
+            self.kind = CounterPlace::Own(AtomicU64::new(0));
         }
     }
 
     /// Sets the value; nobody adds to it at the same time.
     pub(crate) fn set(&self, value: u64) -> Result<()> {
         match &self.kind {
-            Kind::Own(place) => place.store(value, Ordering::SeqCst),
-            Kind::Shared(lines) => lines.pointer(self.turn()).store(value, Ordering::SeqCst),
-            Kind::Served(server) => server.value.store(value, Ordering::SeqCst),
-            Kind::Asked(client) => drop(client.ask(Operation::Set, value)?),
-            Kind::Window { mpi, window } => {
+            CounterPlace::Own(place) => place.store(value, Ordering::SeqCst),
+            CounterPlace::Shared(lines) => {
+                lines.pointer(self.turn()).store(value, Ordering::SeqCst)
+            }
+            CounterPlace::Served(server) => server.value.store(value, Ordering::SeqCst),
+            CounterPlace::Asked(client) => drop(client.ask(Operation::Set, value)?),
+            CounterPlace::Window { mpi, window } => {
                 let old = change_window(mpi, *window, 0, mpi.abi.sum)?;
                 change_window(mpi, *window, value.wrapping_sub(old), mpi.abi.sum)?;
             }
@@ -138,12 +144,12 @@ impl Drop for Counter {
     fn drop(&mut self) {
         match &mut self.kind {
             // A code of these cannot be acted on: the window is not used any more.
-            Kind::Window { mpi, window } if mpi.is_active() => unsafe {
+            CounterPlace::Window { mpi, window } if mpi.is_active() => unsafe {
                 // SAFETY: all ranks drop their counters together, when a file is closed.
                 (mpi.call.Win_unlock_all)(*window);
                 (mpi.call.Win_free)(window);
             },
-            Kind::Served(server) => server.end(),
+            CounterPlace::Served(server) => server.end(),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 //! A file needs a duplicate of the program's communicator: MPI has to agree on it, ranks have to
 //! find each other's memory, and pages of that memory are touched for the first time. Programs open
 //! one file after the other on the same communicator. So a duplicate whose ranks share one node is
-//! not freed when its file is closed, but lent to the next file: each loan is a *turn*.
+//! not freed when its file is closed, but given to the next file: each loan is a *turn*.
 //!
 //! A [`Pool`] has the duplicates of one communicator. It belongs to the program's communicator, as
 //! an attribute of it, and ends with it; or to a communicator of pario's. A file that is still open
@@ -70,18 +70,18 @@ pub(crate) struct Pool {
     stays: bool,
     /// Whether all ranks pass their calls on, so that nothing is duplicated (`dropin::passing_on`).
     passes_on: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     /// The same on all ranks, in the same order.
-    kept: Vec<Kept>,
-    /// How many times the ranks have met; the same on all ranks.
-    meetings: u64,
+    kept: Vec<KeptDuplicate>,
+    /// How many times the ranks have gathered; the same on all ranks.
+    gathers: u64,
 }
 
-struct Kept {
+struct KeptDuplicate {
     communicator: Arc<MpiCommunicator>,
     /// Its last turn.
     turn: u32,
@@ -136,7 +136,7 @@ impl Pool {
         pool
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -146,7 +146,7 @@ impl Pool {
         self: &Arc<Self>,
         of: &MpiCommunicator,
     ) -> Result<Arc<dyn Communicator>> {
-        let (first, meeting, free) = {
+        let (first, gather, free) = {
             let mut state = self.lock();
             if of.size() == 1 {
                 // There is nobody to ask, and threads may open files at the same time.
@@ -154,12 +154,12 @@ impl Pool {
                 drop(state);
                 return taken.map_or_else(|| self.add(of), |taken| Ok(self.lend(taken)));
             }
-            state.meetings += 1;
+            state.gathers += 1;
             let first = state.kept.first().map(|kept| kept.communicator.clone());
-            (first, state.meetings, state.free())
+            (first, state.gathers, state.free())
         };
         let Some(first) = first else { return self.add(of) };
-        let free = first.gather_numbers(meeting, free)?;
+        let free = first.gather_numbers(gather, free)?;
         match lowest(free.into_iter().fold(u64::MAX, |common, free| common & free)) {
             None => self.add(of),
             Some(place) => {
@@ -179,7 +179,7 @@ impl Pool {
         made.counted = Some(Counted::new());
         let taken = {
             let mut state = self.lock();
-            state.kept.push(Kept { communicator: Arc::new(made), turn: 0, is_free: true });
+            state.kept.push(KeptDuplicate { communicator: Arc::new(made), turn: 0, is_free: true });
             let place = state.kept.len() - 1;
             state.take(place)
         };
@@ -190,7 +190,7 @@ impl Pool {
     fn lend(self: &Arc<Self>, (place, turn, communicator): Taken) -> Arc<dyn Communicator> {
         communicator.begin_turn(turn);
         let (watchdog, pool) = (Watchdog::default(), Arc::downgrade(self));
-        Arc::new(Lent { communicator, watchdog, turn, place, pool })
+        Arc::new(InUse { communicator, watchdog, turn, place, pool })
     }
 }
 
@@ -202,11 +202,11 @@ fn lowest(bits: u64) -> Option<usize> {
     (bits != 0).then(|| usize::try_from(bits.trailing_zeros()).unwrap_or(0))
 }
 
-impl State {
+impl PoolState {
     /// A bit for each that is free on this rank.
     fn free(&self) -> u64 {
-        let is_free = |kept: &Kept| kept.is_free && kept.turn < TURN_MAX;
-        let bit = |(place, kept): (usize, &Kept)| u64::from(is_free(kept)) << place;
+        let is_free = |kept: &KeptDuplicate| kept.is_free && kept.turn < TURN_MAX;
+        let bit = |(place, kept): (usize, &KeptDuplicate)| u64::from(is_free(kept)) << place;
         self.kept.iter().enumerate().map(bit).sum()
     }
 
@@ -245,8 +245,8 @@ unsafe extern "C" fn delete(
     0
 }
 
-/// A duplicate, lent to one file.
-struct Lent {
+/// A duplicate that one file uses.
+struct InUse {
     communicator: Arc<MpiCommunicator>,
     /// Of this file only.
     watchdog: Watchdog,
@@ -255,7 +255,7 @@ struct Lent {
     pool: Weak<Pool>,
 }
 
-impl Drop for Lent {
+impl Drop for InUse {
     fn drop(&mut self) {
         if !self.communicator.end_turn(self.turn) {
             return;
@@ -266,7 +266,7 @@ impl Drop for Lent {
     }
 }
 
-impl Communicator for Lent {
+impl Communicator for InUse {
     fn group(&self) -> &Group {
         self.communicator.group()
     }

@@ -29,7 +29,7 @@ use pario::comm::Task;
 
 use crate::abi::Family;
 use crate::binding::Mpi;
-use crate::node::bell;
+use crate::node::doorbell;
 use crate::node::traffic::OnBehalf;
 use crate::panics;
 use crate::wait::{self, Awaited};
@@ -83,7 +83,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// How tasks are carried forward.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Drive {
     Thread,
     MpichHook,
     OpenMpiHook,
@@ -91,21 +91,21 @@ enum Way {
     WaitsOnly,
 }
 
-fn way(mpi: &Mpi) -> Way {
+fn way(mpi: &Mpi) -> Drive {
     let mut level = 0;
     // SAFETY: the place for the answer is valid; callers are inside an MPI call.
     unsafe { (mpi.call.Query_thread)(&mut level) };
     match mpi.family {
-        _ if i64::from(level) == mpi.abi.thread_multiple => Way::Thread,
-        Family::Mpich if mpi.call.Async_start.is_some() => Way::MpichHook,
-        Family::OpenMpi if mpi.call.opal_progress_register.is_some() => Way::OpenMpiHook,
-        _ => Way::WaitsOnly,
+        _ if i64::from(level) == mpi.abi.thread_multiple => Drive::Thread,
+        Family::Mpich if mpi.call.Async_start.is_some() => Drive::MpichHook,
+        Family::OpenMpi if mpi.call.opal_progress_register.is_some() => Drive::OpenMpiHook,
+        _ => Drive::WaitsOnly,
     }
 }
 
 /// Whether tasks go on while the program waits inside MPI.
 pub(crate) fn go_on_by_themselves(mpi: &Mpi) -> bool {
-    way(mpi) != Way::WaitsOnly
+    way(mpi) != Drive::WaitsOnly
 }
 
 /// Adds a task; it is polled from now on.
@@ -170,7 +170,7 @@ fn hook(mpi: &Mpi) {
     /// MPICH's value of `MPIX_STREAM_NULL`.
     const STREAM_NULL: usize = 0x3c00_0000;
     let way = way(mpi);
-    if way == Way::Thread {
+    if way == Drive::Thread {
         let thread = STANDS_BY.get_or_init(|| {
             let started =
                 std::thread::Builder::new().name("pario".into()).spawn(stand_by_in_thread);
@@ -182,11 +182,11 @@ fn hook(mpi: &Mpi) {
     let poll_open_mpi: unsafe extern "C" fn() -> c_int = on_open_mpi_progress;
     match (way, mpi.call.Async_start, mpi.call.opal_progress_register) {
         _ if HOOKED.swap(true, Ordering::AcqRel) => {}
-        (Way::MpichHook, Some(start), _) => {
+        (Drive::MpichHook, Some(start), _) => {
             // SAFETY: the function has the signature of MPIX_Async_poll_function.
             unsafe { start(poll_mpich as usize, ptr::null_mut(), STREAM_NULL) };
         }
-        (Way::OpenMpiHook | Way::Thread, _, Some(register)) => {
+        (Drive::OpenMpiHook | Drive::Thread, _, Some(register)) => {
             // SAFETY: the function has the signature of opal_progress_callback_t.
             unsafe { register(poll_open_mpi as usize) };
         }
@@ -217,7 +217,7 @@ fn stand_by() {
             std::thread::sleep(ATTENDED_PAUSE);
             continue;
         }
-        let listening = bell::own().listen();
+        let listening = doorbell::own().listen();
         poll_once();
         if !wait::has_got() {
             let is_quiet = is_idle() && !SERVED.swap(false, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! How a rank waits inside pario.
 //!
-//! A rank that waits sleeps until its doorbell is rung (`node::bell`). Sleeping and being woken
+//! A rank that waits sleeps until its doorbell is rung (`node::doorbell`). Sleeping and being woken
 //! cost more than a message. So a rank polls for a moment first, if every rank of the node has a
 //! core of its own; on an oversubscribed node it yields its core a few times first: often a rank
 //! that runs then has what it waits for. (16 ranks on 2 cores, CPU time of all of them for a
@@ -29,7 +29,7 @@ use pario::comm::is_oversubscribed;
 
 use crate::binding::Mpi;
 use crate::messages::StatusRoom;
-use crate::node::bell;
+use crate::node::doorbell;
 use crate::node::traffic::{OnBehalf, flush_unsent};
 use crate::progress;
 
@@ -167,7 +167,7 @@ pub(crate) fn poll_inside_mpi(awaited: Awaited) {
     let mut spin = SPIN.get();
     let rests = spin.should_rest(awaited, Instant::now(), preemptions);
     if rests {
-        let listening = bell::own().listen();
+        let listening = doorbell::own().listen();
         progress::poll();
         if !GOT.take() {
             // MPI does not ring.
@@ -190,7 +190,7 @@ impl Wake for Woken {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.0.store(true, Ordering::Release);
-        bell::own().ring();
+        doorbell::own().ring();
     }
 }
 
@@ -215,8 +215,8 @@ pub(crate) fn has_got() -> bool {
     GOT.take()
 }
 
-/// How long the thread that stands by sleeps if no bell wakes it, after it has found neither tasks
-/// nor somebody who asks for a service this number of times.
+/// How long the thread that stands by sleeps if no doorbell wakes it, after it has found neither
+/// tasks nor somebody who asks for a service this number of times.
 pub(crate) fn pause_in_background(quiet: u32) -> Duration {
     const QUIET: u32 = 1000;
     match quiet {
@@ -308,7 +308,7 @@ impl Asked {
                     continue;
                 }
                 (yields, vain) = (0, vain.saturating_sub(1));
-                let listening = bell::own().listen();
+                let listening = doorbell::own().listen();
                 if turn() {
                     return;
                 }

@@ -80,7 +80,7 @@ pub struct Distributed {
 
 /// A recipe with its typemap, so that it need not be expanded again.
 #[derive(Clone)]
-struct Part {
+struct Typed {
     recipe: Recipe,
     map: Typemap,
 }
@@ -92,7 +92,7 @@ struct Rules {
     /// Bytes of reach and of extent at most.
     reach_max: i64,
     /// The etype, if the type is for a view.
-    etype: Option<Part>,
+    etype: Option<Typed>,
     /// Byte displacements are multiples of this.
     unit: i64,
 }
@@ -103,10 +103,10 @@ struct Blocks {
     displacements: Vec<i64>,
 }
 
-impl Part {
-    fn new(recipe: Recipe) -> Part {
+impl Typed {
+    fn new(recipe: Recipe) -> Typed {
         let map = recipe.typemap();
-        Part { recipe, map }
+        Typed { recipe, map }
     }
 
     fn boxed(&self) -> Box<Recipe> {
@@ -133,7 +133,7 @@ impl Rules {
     }
 
     /// Copies of a type that still fit.
-    fn room(&self, old: &Part) -> u64 {
+    fn room(&self, old: &Typed) -> u64 {
         let by_data = self.bytes_max.checked_div(old.map.size()).unwrap_or(BLOCKS_MAX);
         let reach = u64::try_from(self.reach_max).expect("a limit is positive");
         let by_reach = reach.checked_div(old.map.extent().unsigned_abs()).unwrap_or(BLOCKS_MAX);
@@ -182,10 +182,10 @@ impl Generator {
 
     /// A filetype made of a given etype, as [`Generator::file_type`] makes them.
     pub fn file_type_of(&mut self, etype: &Recipe, depth: u32, bytes_max: u64) -> Recipe {
-        self.filetype_of(&Part::new(etype.clone()), depth, bytes_max)
+        self.filetype_of(&Typed::new(etype.clone()), depth, bytes_max)
     }
 
-    fn filetype_of(&mut self, etype: &Part, depth: u32, bytes_max: u64) -> Recipe {
+    fn filetype_of(&mut self, etype: &Typed, depth: u32, bytes_max: u64) -> Recipe {
         let unit = etype.map.extent();
         let rules = self.rules(bytes_max.max(etype.map.size()), unit, Some(etype.clone()));
         let mut filetype = self.grow(depth, &rules);
@@ -193,7 +193,7 @@ impl Generator {
             filetype = etype.clone();
         }
         if filetype.map.extent() < filetype.map.true_upper_bound() && !self.chance(8) {
-            filetype = Part::new(self.resized_in_file(&filetype, unit));
+            filetype = Typed::new(self.resized_in_file(&filetype, unit));
         }
         filetype.recipe
     }
@@ -209,14 +209,14 @@ impl Generator {
         self.shared_array(ranks, complete)
     }
 
-    fn rules(&mut self, bytes_max: u64, unit: i64, etype: Option<Part>) -> Rules {
+    fn rules(&mut self, bytes_max: u64, unit: i64, etype: Option<Typed>) -> Rules {
         let near = i64::try_from(bytes_max).expect("a small limit") * SPREAD_MAX;
         let reach_max = if self.far_gaps { FAR_REACH_MAX } else { near.max(4 * unit) };
         Rules { bytes_max, reach_max, etype, unit }
     }
 
     /// A leaf with layers around it.
-    fn grow(&mut self, depth: u32, rules: &Rules) -> Part {
+    fn grow(&mut self, depth: u32, rules: &Rules) -> Typed {
         if depth == 0 {
             return match &rules.etype {
                 Some(etype) => etype.clone(),
@@ -234,7 +234,7 @@ impl Generator {
         let inner = Rules { bytes_max: share.max(least), etype: rules.etype.clone(), ..*rules };
         let old = self.grow(depth - 1, &inner);
         for _ in 0..DRAWS_MAX {
-            let part = Part::new(self.layer(&old, rules));
+            let part = Typed::new(self.layer(&old, rules));
             let emptied = part.map.bytes.is_empty() && !old.map.bytes.is_empty();
             if rules.accept(&part.map) && (!emptied || self.chance(4)) {
                 return part;
@@ -243,14 +243,14 @@ impl Generator {
         old
     }
 
-    fn leaf(&mut self, bytes_max: u64) -> Part {
+    fn leaf(&mut self, bytes_max: u64) -> Typed {
         let element = *self.one_of(&ELEMENTS);
-        let part = Part::new(Recipe::Element(element));
-        if part.map.size() <= bytes_max { part } else { Part::new(Recipe::Element(Element::Byte)) }
+        let part = Typed::new(Recipe::Element(element));
+        if part.map.size() <= bytes_max { part } else { Typed::new(Recipe::Element(Element::Byte)) }
     }
 
     /// An etype: mostly a byte or another elementary type, sometimes a derived one.
-    fn etype(&mut self, bytes_max: u64) -> Part {
+    fn etype(&mut self, bytes_max: u64) -> Typed {
         let leaf = self.leaf(bytes_max.max(1));
         let old = leaf.boxed();
         let size = leaf.map.extent();
@@ -270,11 +270,11 @@ impl Generator {
                 ],
             },
         };
-        Part::new(recipe)
+        Typed::new(recipe)
     }
 
     /// Blocks of different types one after the other, or, in memory, in any order.
-    fn structure(&mut self, depth: u32, rules: &Rules) -> Option<Part> {
+    fn structure(&mut self, depth: u32, rules: &Rules) -> Option<Typed> {
         let count = self.random.random_range(1..=5);
         let inner = Rules {
             bytes_max: (rules.bytes_max / count).max(1),
@@ -305,7 +305,7 @@ impl Generator {
                 fields.shuffle(&mut self.random);
             }
         }
-        let part = Part::new(Recipe::Structure { fields });
+        let part = Typed::new(Recipe::Structure { fields });
         rules.accept(&part.map).then_some(part)
     }
 

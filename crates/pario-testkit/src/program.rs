@@ -14,16 +14,16 @@
 //! | `run` | ranks that run a program and compare |
 //! | `actor` | one rank in one step |
 //! | `memory` | the buffers of a program's calls |
-//! | `meeting` | the barrier between steps |
+//! | `barrier` | the barrier between steps |
 //! | `device` | storage with fewer capabilities than memory has, or with a flaw |
 //! | `reduce` | the smallest program that still fails |
 //! | `print` | programs as text, one line a step |
 
 mod actor;
+mod barrier;
 mod device;
 mod draw;
 mod external;
-mod meeting;
 mod memory;
 pub mod oracle;
 mod print;

@@ -1,8 +1,8 @@
 //! Why a call is served as it is: every way to serve it, with its predicted time.
 //!
 //! [`explain`] plans a request that is only described, for any number of ranks and nodes, exactly
-//! as a call plans one: planners get the same words ([`Request`], [`Conditions`]). Nothing is opened,
-//! sent or stored. `pario explain` prints its answer.
+//! as a call plans one: planners get the same words ([`Request`], [`Conditions`]). Nothing is
+//! opened, sent or stored. `pario explain` prints its answer.
 //!
 //! ```
 //! use pario::explain::{Question, Request, explain};
@@ -24,6 +24,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::direction::Direction;
 use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::{SLOTS_MAX, WINDOWS_MAX};
 use crate::hints::{Environment, HintSet, Strategy};
@@ -31,7 +32,7 @@ use crate::model::profile::Profile;
 use crate::number::{narrow, wide};
 use crate::plan::choose::{self, Candidate};
 use crate::plan::{FileFacts, Plan, Planning, Steps};
-use crate::request::{self, Direction};
+use crate::request;
 use crate::view::{CompiledView, View};
 
 pub use crate::access::InMemory;

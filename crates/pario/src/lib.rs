@@ -73,6 +73,7 @@ compile_error!("pario runs on 64-bit Linux: it relies on its system calls and on
 pub mod access;
 pub mod comm;
 pub mod datatype;
+mod direction;
 pub mod error;
 mod escaped;
 mod exchange;

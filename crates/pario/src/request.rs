@@ -1,26 +1,71 @@
 //! Step 1 of a call: what was asked, checked.
 
+use std::fmt;
+
 use crate::access::Access;
+use crate::direction::Direction;
 use crate::error::{Error, ErrorClass, Result};
-use crate::file::AccessMode;
 use crate::view::CompiledView;
 
-/// Which way bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From storage to memory.
-    Read,
-    /// From memory to storage.
-    Write,
+/// How a file is opened: MPI's access mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AccessMode {
+    /// Reading is allowed.
+    pub read: bool,
+    /// Writing is allowed.
+    pub write: bool,
+    /// The file is created if it does not exist.
+    pub create: bool,
+    /// With `create`: it is an error if the file exists.
+    pub exclusive: bool,
+    /// All file pointers begin at the end of the file.
+    pub append: bool,
+    /// The file is accessed by the shared file pointer only.
+    pub sequential: bool,
+    /// The file is deleted when it is closed.
+    pub delete_on_close: bool,
+    /// Nobody else opens the file meanwhile.
+    pub unique_open: bool,
 }
 
-impl Direction {
-    /// `read` or `write`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Direction::Read => "read",
-            Direction::Write => "write",
-        }
+impl AccessMode {
+    pub(crate) fn check(&self) -> Result<()> {
+        let wrong = match self {
+            mode if !mode.read && !mode.write => "neither read nor write is set",
+            mode if mode.create && !mode.write => "create needs write",
+            mode if mode.exclusive && !mode.create => "exclusive needs create",
+            mode if mode.sequential && mode.read && mode.write => {
+                "a sequential file is either read or written"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::new(ErrorClass::Amode, format!("open: {wrong}")))
+    }
+
+    /// The mode as a number, to compare it between ranks.
+    pub(crate) fn bits(&self) -> u64 {
+        self.flags().iter().fold(0, |bits, &(_, flag)| bits << 1 | u64::from(flag))
+    }
+
+    fn flags(&self) -> [(&'static str, bool); 8] {
+        [
+            ("read", self.read),
+            ("write", self.write),
+            ("create", self.create),
+            ("exclusive", self.exclusive),
+            ("append", self.append),
+            ("sequential", self.sequential),
+            ("delete_on_close", self.delete_on_close),
+            ("unique_open", self.unique_open),
+        ]
+    }
+}
+
+impl fmt::Display for AccessMode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.flags().into_iter().filter(|(_, set)| *set).map(|(name, _)| name);
+        formatter.pad(&names.collect::<Vec<_>>().join(" "))
     }
 }
 

@@ -6,17 +6,17 @@
 //! rounds, messages and accesses are those of the library itself, and the bytes are really stored.
 //!
 //! A storage call moves its bytes at once and leaves its accesses on the timeline. The rank
-//! goes on when they are done ([`settle`]); other ranks may be earlier meanwhile. A list is carried
-//! out as the cost model assumes: short calls one after another, long ones some at once.
+//! goes on when they are done ([`await_storage`]); other ranks may be earlier meanwhile. A list is
+//! carried out as the cost model assumes: short calls one after another, long ones some at once.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::comm::collective::index;
 use crate::comm::pause;
 use crate::model::clock::{Access, Clock, Machine};
+use crate::number::index;
 use crate::plan::calls_at_once;
 use crate::storage::Timer;
 
@@ -121,7 +121,7 @@ pub(crate) fn now() -> Option<Duration> {
 
 /// Waits until storage is done with what this rank has asked for, in virtual time, and adds that
 /// time to a sum. Real storage is done when its calls return.
-pub(crate) async fn settle(sum: &mut Duration) {
+pub(crate) async fn await_storage(sum: &mut Duration) {
     let is_due = |(timeline, rank): (Arc<Timeline>, u32)| timeline.is_due(rank);
     if current().is_some_and(is_due) {
         let began = Moment::now();

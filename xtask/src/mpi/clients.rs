@@ -78,7 +78,7 @@ impl Client {
         setup: &Setup,
         mpi: &Mpi,
     ) -> Result<PathBuf, String> {
-        let bench = Bench { places, setup, library: None, seed: 0, hdf5: BTreeMap::new() };
+        let bench = ClientBench { places, setup, library: None, seed: 0, hdf5: BTreeMap::new() };
         bench.build(self, mpi)?;
         Ok(bench.program(self, mpi))
     }
@@ -95,7 +95,7 @@ struct Case<'a> {
 }
 
 /// What all cases need.
-struct Bench<'a> {
+struct ClientBench<'a> {
     places: &'a Places,
     setup: &'a Setup,
     library: Option<&'a Path>,
@@ -136,7 +136,7 @@ pub(super) fn run_all(
     report: &mut Report,
 ) -> Result<(), String> {
     let hdf5 = BTreeMap::new();
-    let mut bench = Bench { places, setup, library, seed: arguments.seed(), hdf5 };
+    let mut bench = ClientBench { places, setup, library, seed: arguments.seed(), hdf5 };
     let clients = clients(places, arguments)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let mut cases = Vec::new();
@@ -260,7 +260,7 @@ fn show(shown: &Mutex<Instant>, line: impl FnOnce() -> String) {
     }
 }
 
-impl Bench<'_> {
+impl ClientBench<'_> {
     /// Whether HDF5 1.14 is here for an MPI, built if need be; if not, that is reported.
     fn build_hdf5(&mut self, mpi: &Mpi, skipped: &mut Vec<String>) -> Result<bool, String> {
         if self.hdf5.contains_key(mpi.name) {

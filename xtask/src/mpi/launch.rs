@@ -103,21 +103,21 @@ pub(super) fn carry_out(
         let memory = SharedMemory::for_this_thread(directory);
         let name = format!("{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
         let mark = format!("{MARK}={name}");
-        Run { name, mark, memory }.carry_out(command, directory, limit, meanwhile)
+        RunIdentity { name, mark, memory }.carry_out(command, directory, limit, meanwhile)
     };
     let run = thread::scope(|scope| scope.spawn(run).join());
     run.map_err(|_| "the thread of a run panicked".to_owned())?
 }
 
 /// What a run is known by.
-struct Run {
+struct RunIdentity {
     name: String,
     /// The pair in the environment of its processes.
     mark: String,
     memory: SharedMemory,
 }
 
-impl Run {
+impl RunIdentity {
     fn carry_out(
         mut self,
         mut command: Command,

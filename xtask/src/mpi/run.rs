@@ -36,7 +36,7 @@ const STRANGERS: [(&str, &str); 2] = [("mpich5", "openmpi5"), ("openmpi4", "mpic
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum RunMode {
     /// With statistics, as two programs of one command line.
     Served,
     /// With pario switched off.
@@ -49,29 +49,30 @@ enum Way {
     Alone,
 }
 
-impl Way {
-    const ALL: [Way; 4] = [Way::Served, Way::PassedOn, Way::Aborted, Way::Killed];
+impl RunMode {
+    const ALL: [RunMode; 4] =
+        [RunMode::Served, RunMode::PassedOn, RunMode::Aborted, RunMode::Killed];
 
     fn name(self) -> &'static str {
         match self {
-            Way::Served => "run served",
-            Way::PassedOn => "run passed on",
-            Way::Aborted => "run aborted",
-            Way::Killed => "run killed",
-            Way::Alone => "run alone",
+            RunMode::Served => "run served",
+            RunMode::PassedOn => "run passed on",
+            RunMode::Aborted => "run aborted",
+            RunMode::Killed => "run killed",
+            RunMode::Alone => "run alone",
         }
     }
 
     fn client(self) -> &'static str {
         match self {
-            Way::Served | Way::PassedOn => WHOLE,
-            Way::Aborted | Way::Killed => INTERRUPTED,
-            Way::Alone => ALONE,
+            RunMode::Served | RunMode::PassedOn => WHOLE,
+            RunMode::Aborted | RunMode::Killed => INTERRUPTED,
+            RunMode::Alone => ALONE,
         }
     }
 
     fn mode(self) -> Mode {
-        if self == Way::PassedOn { Mode::Native } else { Mode::Pario }
+        if self == RunMode::PassedOn { Mode::Native } else { Mode::Pario }
     }
 }
 
@@ -79,7 +80,7 @@ impl Way {
 pub(super) fn run_all(places: &Places, setup: &Setup, report: &mut Report) -> Result<(), String> {
     let pario = crate::install::build(&places.root)?.join("pario");
     let directory = places.package().join("tests/clients");
-    for way in Way::ALL {
+    for way in RunMode::ALL {
         let source = directory.join(way.client()).with_extension("c");
         for mpi in &setup.mpis {
             let client = Client::read(&source)?;
@@ -93,7 +94,7 @@ pub(super) fn run_all(places: &Places, setup: &Setup, report: &mut Report) -> Re
     for (launcher, library) in STRANGERS {
         let (Some(launcher), Some(mpi)) = (known(launcher), known(library)) else { continue };
         let client = Client::read(&directory.join(ALONE).with_extension("c"))?;
-        let (program, way) = (client.build(places, setup, mpi)?, Way::Alone);
+        let (program, way) = (client.build(places, setup, mpi)?, RunMode::Alone);
         let case = Case { places, setup, mpi, launcher, pario: &pario, way, client, program };
         report.add(case.run()?);
     }
@@ -108,7 +109,7 @@ struct Case<'a> {
     launcher: &'a Mpi,
     /// The program `pario`.
     pario: &'a Path,
-    way: Way,
+    way: RunMode,
     client: Client,
     /// The client, compiled.
     program: PathBuf,
@@ -121,12 +122,12 @@ impl Case<'_> {
         let directory = self.places.mpi.join("scratch").join(mpi).join(&file_name);
         clients::make_empty(&directory)?;
         let limit = Duration::from_secs(self.client.header.seconds);
-        let mut killed = self.way != Way::Killed;
+        let mut killed = self.way != RunMode::Killed;
         let output = directory.with_extension("out");
         let mut finished = launch::carry_out(self.command(), &directory, limit, &mut |mark| {
             killed = killed || is_writing(&output) && self.kill_ranks(mark);
         })?;
-        if self.way == Way::Alone {
+        if self.way == RunMode::Alone {
             // Open MPI without its own launcher does not remove its files.
             finished.left_in_memory.retain(|name| !shared_memory::is_of_library(name));
         }
@@ -147,11 +148,11 @@ impl Case<'_> {
         let program = self.program.clone().into_os_string();
         let half = (RANKS / 2).to_string().into();
         let (ranks, words) = match self.way {
-            Way::Served => {
+            RunMode::Served => {
                 (RANKS / 2, vec![program.clone(), ":".into(), "-n".into(), half, program])
             }
-            Way::Killed => (RANKS, vec![program, "endless".into()]),
-            Way::PassedOn | Way::Aborted | Way::Alone => (RANKS, vec![program]),
+            RunMode::Killed => (RANKS, vec![program, "endless".into()]),
+            RunMode::PassedOn | RunMode::Aborted | RunMode::Alone => (RANKS, vec![program]),
         };
         let patience = self.mpi.needs_patience().then(|| self.setup.patience.clone());
         let preload = patience.into_iter().collect();
@@ -160,7 +161,7 @@ impl Case<'_> {
         command.args(["run", "--stats", "--"]).arg(launcher.get_program());
         command.args(launcher.get_args()).env("PARIO_MPI_COUNT", "1");
         command.envs(launcher.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        if self.way == Way::PassedOn {
+        if self.way == RunMode::PassedOn {
             command.env("PARIO_DISABLE", "1");
         }
         command
@@ -186,19 +187,19 @@ impl Case<'_> {
         let text = &finished.stderr;
         let missing = |part: &&str| !text.contains(*part);
         match self.way {
-            Way::Served => {
+            RunMode::Served => {
                 let lines = SUMMARY.iter().filter(|part| missing(part));
                 let twice = text.matches(SUMMARY[0]).count() > 1;
                 let twice = twice.then(|| "more than one summary of a file".to_owned());
                 lines.map(|part| format!("no `{part}` in the summary")).chain(twice).collect()
             }
-            Way::PassedOn => {
+            RunMode::PassedOn => {
                 let told = ["pario-mpi: served", SUMMARY[0]].into_iter().filter(|p| !missing(p));
                 told.map(|part| format!("`{part}` although pario is switched off")).collect()
             }
             // What the header asks for is enough.
-            Way::Alone => Vec::new(),
-            Way::Aborted | Way::Killed => {
+            RunMode::Alone => Vec::new(),
+            RunMode::Aborted | RunMode::Killed => {
                 let served = finished.stdout.contains("ENGINE pario");
                 (!served)
                     .then(|| "pario did not serve the program".to_owned())

@@ -22,10 +22,10 @@ const FAMILIES: [(&str, &[&str]); 3] = [
 ];
 
 /// The names of a table with their values, in its order.
-type Table = Vec<(String, String)>;
+type NamedValues = Vec<(String, String)>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ConstantKind {
     /// A length or a place in bytes.
     Bytes,
     Handle,
@@ -79,19 +79,19 @@ fn files(places: &Places) -> Result<Vec<(PathBuf, String)>, String> {
     files.into_iter().map(|(path, code)| Ok((path, formatted(places, &code)?))).collect()
 }
 
-fn names(table: &Table) -> Vec<&str> {
+fn names(table: &NamedValues) -> Vec<&str> {
     table.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 /// One table of all versions of a library.
-fn merged(places: &Places, tables: &[&str]) -> Result<Table, String> {
-    let mut merged: Table = Vec::new();
+fn merged(places: &Places, tables: &[&str]) -> Result<NamedValues, String> {
+    let mut merged: NamedValues = Vec::new();
     for file in tables {
         let path = constants::directory(places).join(file);
         let text = fs::read_to_string(&path);
         let text = text.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let table = text.lines().filter_map(|line| line.split_once(' '));
-        let table: Table = table.map(|(name, value)| (name.into(), value.into())).collect();
+        let table: NamedValues = table.map(|(name, value)| (name.into(), value.into())).collect();
         if merged.is_empty() {
             merged = table;
             continue;
@@ -121,23 +121,23 @@ fn agreed(one: &str, other: &str) -> Option<String> {
 }
 
 /// What each name stands for: a handle is one if it is a symbol in some library.
-fn kinds(families: &[(&str, Table)]) -> BTreeMap<String, Kind> {
+fn kinds(families: &[(&str, NamedValues)]) -> BTreeMap<String, ConstantKind> {
     let mut kinds = BTreeMap::new();
     for (name, value) in families.iter().flat_map(|(_, table)| table) {
         let kind = match value.split(' ').count() {
-            3 => Kind::Datatype,
-            _ if !name.starts_with("MPI_") => Kind::Bytes,
+            3 => ConstantKind::Datatype,
+            _ if !name.starts_with("MPI_") => ConstantKind::Bytes,
             _ if value.starts_with(|first: char| first.is_ascii_lowercase()) && value != ABSENT => {
-                Kind::Handle
+                ConstantKind::Handle
             }
-            _ if value.starts_with("0x") => Kind::Address,
-            _ => Kind::Number,
+            _ if value.starts_with("0x") => ConstantKind::Address,
+            _ => ConstantKind::Number,
         };
         let known = kinds.entry(name.clone()).or_insert(kind);
         let stronger = match (*known, kind) {
-            (Kind::Datatype, _) | (_, Kind::Datatype) => Kind::Datatype,
-            (Kind::Handle, _) | (_, Kind::Handle) => Kind::Handle,
-            (Kind::Address, _) | (_, Kind::Address) => Kind::Address,
+            (ConstantKind::Datatype, _) | (_, ConstantKind::Datatype) => ConstantKind::Datatype,
+            (ConstantKind::Handle, _) | (_, ConstantKind::Handle) => ConstantKind::Handle,
+            (ConstantKind::Address, _) | (_, ConstantKind::Address) => ConstantKind::Address,
             (known, _) => known,
         };
         *known = stronger;
@@ -155,14 +155,14 @@ fn field(name: &str) -> String {
 }
 
 /// The types and the list of datatypes.
-fn definitions(names: &[&str], kinds: &BTreeMap<String, Kind>) -> String {
+fn definitions(names: &[&str], kinds: &BTreeMap<String, ConstantKind>) -> String {
     let mut abi = String::new();
     let mut datatypes = String::new();
     let mut all = String::new();
     for name in names {
         let field = field(name);
-        let kind = match kinds.get(*name).copied().unwrap_or(Kind::Number) {
-            Kind::Datatype => {
+        let kind = match kinds.get(*name).copied().unwrap_or(ConstantKind::Number) {
+            ConstantKind::Datatype => {
                 // Writing to a string cannot fail.
                 let _ = writeln!(datatypes, "pub(crate) {field}: Datatype,");
                 let _ = writeln!(all, "({name:?}, self.{field}),");
@@ -171,9 +171,9 @@ fn definitions(names: &[&str], kinds: &BTreeMap<String, Kind>) -> String {
                 }
                 "Handle"
             }
-            Kind::Bytes | Kind::Address => "usize",
-            Kind::Handle => "Handle",
-            Kind::Number => "i64",
+            ConstantKind::Bytes | ConstantKind::Address => "usize",
+            ConstantKind::Handle => "Handle",
+            ConstantKind::Number => "i64",
         };
         let _ = writeln!(abi, "pub(crate) {field}: {kind},");
     }
@@ -186,23 +186,27 @@ fn definitions(names: &[&str], kinds: &BTreeMap<String, Kind>) -> String {
 }
 
 /// The table of one interface.
-fn constant(family: &str, table: &Table, kinds: &BTreeMap<String, Kind>) -> Result<String, String> {
+fn constant(
+    family: &str,
+    table: &NamedValues,
+    kinds: &BTreeMap<String, ConstantKind>,
+) -> Result<String, String> {
     let mut abi = String::new();
     let mut datatypes = String::new();
     for (name, value) in table {
         let field = field(name);
-        let kind = kinds.get(name).copied().unwrap_or(Kind::Number);
+        let kind = kinds.get(name).copied().unwrap_or(ConstantKind::Number);
         let text = match kind {
-            Kind::Datatype => {
+            ConstantKind::Datatype => {
                 let _ = writeln!(datatypes, "{field}: {},", datatype(value));
                 if !USED.contains(&name.as_str()) {
                     continue;
                 }
                 handle(value.split(' ').next().unwrap_or_default())
             }
-            Kind::Number if value == ABSENT => "ABSENT".to_owned(),
+            ConstantKind::Number if value == ABSENT => "ABSENT".to_owned(),
             _ if value == ABSENT => return Err(format!("{family} has no {name}")),
-            Kind::Handle => handle(value),
+            ConstantKind::Handle => handle(value),
             _ => value.clone(),
         };
         let _ = writeln!(abi, "{field}: {text},");

@@ -15,16 +15,16 @@ use super::{invalid, size};
 
 /// What a predefined type consists of.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+enum Predefined {
     /// Equal parts, as many as are given.
-    Parts(u64, Part),
+    Parts(u64, PartKind),
     /// A value of such a type, and an `int` where C puts it.
-    Pair(Part),
+    Pair(PartKind),
 }
 
 /// What a part is; the library says how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Part {
+enum PartKind {
     Byte,
     Integer,
     Real,
@@ -41,10 +41,10 @@ enum Part {
 pub(super) fn named(mpi: &Mpi, datatype: usize) -> Result<Datatype> {
     let size = size(mpi, datatype)?;
     match kind(mpi, datatype) {
-        Kind::Parts(count, part) => {
+        Predefined::Parts(count, part) => {
             Datatype::contiguous(count, &part.datatype(size / count.max(1))?)
         }
-        Kind::Pair(part) => {
+        Predefined::Pair(part) => {
             let value = part.datatype(size.saturating_sub(4))?;
             pair(&[value, Datatype::element(Element::I32)])
         }
@@ -76,7 +76,7 @@ pub(super) fn f90_integer(size: u64, range: i64) -> Result<Datatype> {
         10..=18 => 8,
         _ => 16,
     };
-    let part = if size == external { Part::Integer } else { Part::Opaque };
+    let part = if size == external { PartKind::Integer } else { PartKind::Opaque };
     part.datatype(size)
 }
 
@@ -90,15 +90,15 @@ pub(super) fn f90_real(size: u64, digits: i64, range: i64) -> Result<Datatype> {
         _ => 4,
     };
     let part = match size == external {
-        true if size == 16 && digits <= LONG_DOUBLE_DIGITS => Part::LongDouble,
-        true => Part::Real,
-        false => Part::Opaque,
+        true if size == 16 && digits <= LONG_DOUBLE_DIGITS => PartKind::LongDouble,
+        true => PartKind::Real,
+        false => PartKind::Opaque,
     };
     part.datatype(size)
 }
 
 /// What a handle stands for.
-fn kind(mpi: &Mpi, datatype: usize) -> Kind {
+fn kind(mpi: &Mpi, datatype: usize) -> Predefined {
     let is_it = |handle: Handle| same(mpi, mpi.handle(handle), datatype);
     let known = mpi.abi.datatypes.all();
     let name = known.iter().find(|(_, entry)| entry.handle.is_some_and(is_it));
@@ -106,9 +106,9 @@ fn kind(mpi: &Mpi, datatype: usize) -> Kind {
         Some((name, _)) => kind_of(name),
         // The extension of MPICH for C's _Float16.
         None if mpi.family == Family::Mpich && same(mpi, 0x4c00_0246, datatype) => {
-            Kind::Parts(1, Part::Real)
+            Predefined::Parts(1, PartKind::Real)
         }
-        None => Kind::Parts(1, Part::Opaque),
+        None => Predefined::Parts(1, PartKind::Opaque),
     }
 }
 
@@ -126,13 +126,13 @@ fn same(mpi: &Mpi, known: usize, datatype: usize) -> bool {
 }
 
 /// What a constant of MPI stands for.
-fn kind_of(constant: &str) -> Kind {
+fn kind_of(constant: &str) -> Predefined {
     match constant {
         "MPI_BYTE" | "MPI_PACKED" | "MPI_CHAR" | "MPI_SIGNED_CHAR" | "MPI_UNSIGNED_CHAR"
-        | "MPI_CHARACTER" => Kind::Parts(1, Part::Byte),
-        "MPI_WCHAR" => Kind::Parts(1, Part::WideChar),
-        "MPI_LONG" => Kind::Parts(1, Part::Long),
-        "MPI_UNSIGNED_LONG" => Kind::Parts(1, Part::UnsignedLong),
+        | "MPI_CHARACTER" => Predefined::Parts(1, PartKind::Byte),
+        "MPI_WCHAR" => Predefined::Parts(1, PartKind::WideChar),
+        "MPI_LONG" => Predefined::Parts(1, PartKind::Long),
+        "MPI_UNSIGNED_LONG" => Predefined::Parts(1, PartKind::UnsignedLong),
         "MPI_SHORT"
         | "MPI_UNSIGNED_SHORT"
         | "MPI_INT"
@@ -164,7 +164,7 @@ fn kind_of(constant: &str) -> Kind {
         | "MPI_LOGICAL2"
         | "MPI_LOGICAL4"
         | "MPI_LOGICAL8"
-        | "MPI_LOGICAL16" => Kind::Parts(1, Part::Integer),
+        | "MPI_LOGICAL16" => Predefined::Parts(1, PartKind::Integer),
         "MPI_FLOAT"
         | "MPI_DOUBLE"
         | "MPI_REAL"
@@ -172,8 +172,8 @@ fn kind_of(constant: &str) -> Kind {
         | "MPI_REAL2"
         | "MPI_REAL4"
         | "MPI_REAL8"
-        | "MPI_REAL16" => Kind::Parts(1, Part::Real),
-        "MPI_LONG_DOUBLE" => Kind::Parts(1, Part::LongDouble),
+        | "MPI_REAL16" => Predefined::Parts(1, PartKind::Real),
+        "MPI_LONG_DOUBLE" => Predefined::Parts(1, PartKind::LongDouble),
         "MPI_C_COMPLEX"
         | "MPI_C_FLOAT_COMPLEX"
         | "MPI_C_DOUBLE_COMPLEX"
@@ -186,22 +186,22 @@ fn kind_of(constant: &str) -> Kind {
         | "MPI_COMPLEX16"
         | "MPI_COMPLEX32"
         | "MPI_2REAL"
-        | "MPI_2DOUBLE_PRECISION" => Kind::Parts(2, Part::Real),
+        | "MPI_2DOUBLE_PRECISION" => Predefined::Parts(2, PartKind::Real),
         "MPI_C_LONG_DOUBLE_COMPLEX" | "MPI_CXX_LONG_DOUBLE_COMPLEX" => {
-            Kind::Parts(2, Part::LongDouble)
+            Predefined::Parts(2, PartKind::LongDouble)
         }
-        "MPI_2COMPLEX" | "MPI_2DOUBLE_COMPLEX" => Kind::Parts(4, Part::Real),
-        "MPI_2INT" | "MPI_2INTEGER" => Kind::Parts(2, Part::Integer),
-        "MPI_SHORT_INT" => Kind::Pair(Part::Short),
-        "MPI_FLOAT_INT" | "MPI_DOUBLE_INT" => Kind::Pair(Part::Real),
-        "MPI_LONG_INT" => Kind::Pair(Part::Long),
-        "MPI_LONG_DOUBLE_INT" => Kind::Pair(Part::LongDouble),
+        "MPI_2COMPLEX" | "MPI_2DOUBLE_COMPLEX" => Predefined::Parts(4, PartKind::Real),
+        "MPI_2INT" | "MPI_2INTEGER" => Predefined::Parts(2, PartKind::Integer),
+        "MPI_SHORT_INT" => Predefined::Pair(PartKind::Short),
+        "MPI_FLOAT_INT" | "MPI_DOUBLE_INT" => Predefined::Pair(PartKind::Real),
+        "MPI_LONG_INT" => Predefined::Pair(PartKind::Long),
+        "MPI_LONG_DOUBLE_INT" => Predefined::Pair(PartKind::LongDouble),
         // Marks of bounds without data, and what a later table may bring.
-        _ => Kind::Parts(1, Part::Opaque),
+        _ => Predefined::Parts(1, PartKind::Opaque),
     }
 }
 
-impl Part {
+impl PartKind {
     /// A part of this size.
     fn datatype(self, size: u64) -> Result<Datatype> {
         match self.element(size) {
@@ -212,20 +212,20 @@ impl Part {
 
     fn element(self, size: u64) -> Option<Element> {
         Some(match (self, size) {
-            (Part::Byte, 1) => Element::Byte,
-            (Part::Long, 8) => Element::Long,
-            (Part::UnsignedLong, 8) => Element::UnsignedLong,
-            (Part::WideChar, 4) => Element::WideChar,
-            (Part::LongDouble, 16) => Element::LongDouble,
-            (Part::Integer, 1) => Element::I8,
-            (Part::Integer | Part::Short | Part::WideChar, 2) => Element::I16,
-            (Part::Integer | Part::Long | Part::UnsignedLong, 4) => Element::I32,
-            (Part::Integer, 8) => Element::I64,
-            (Part::Integer, 16) => Element::I128,
-            (Part::Real, 2) => Element::F16,
-            (Part::Real, 4) => Element::F32,
-            (Part::Real, 8) => Element::F64,
-            (Part::Real, 16) => Element::F128,
+            (PartKind::Byte, 1) => Element::Byte,
+            (PartKind::Long, 8) => Element::Long,
+            (PartKind::UnsignedLong, 8) => Element::UnsignedLong,
+            (PartKind::WideChar, 4) => Element::WideChar,
+            (PartKind::LongDouble, 16) => Element::LongDouble,
+            (PartKind::Integer, 1) => Element::I8,
+            (PartKind::Integer | PartKind::Short | PartKind::WideChar, 2) => Element::I16,
+            (PartKind::Integer | PartKind::Long | PartKind::UnsignedLong, 4) => Element::I32,
+            (PartKind::Integer, 8) => Element::I64,
+            (PartKind::Integer, 16) => Element::I128,
+            (PartKind::Real, 2) => Element::F16,
+            (PartKind::Real, 4) => Element::F32,
+            (PartKind::Real, 8) => Element::F64,
+            (PartKind::Real, 16) => Element::F128,
             _ => return None,
         })
     }
@@ -244,8 +244,8 @@ mod tests {
                 }
                 let size = u64::try_from(entry.size).unwrap();
                 let element = match kind_of(name) {
-                    Kind::Parts(count, part) => part.element(size / count),
-                    Kind::Pair(part) => part.element(size - 4),
+                    Predefined::Parts(count, part) => part.element(size / count),
+                    Predefined::Pair(part) => part.element(size - 4),
                 };
                 assert!(element.is_some_and(|it| it != Element::Opaque), "{family:?}: {name}");
             }

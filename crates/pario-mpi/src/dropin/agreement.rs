@@ -15,10 +15,10 @@ use crate::messages::StatusRoom;
 /// An agreement on its way.
 pub(super) struct Agreement {
     mpi: &'static Mpi,
-    state: Mutex<State>,
+    state: Mutex<AgreementState>,
 }
 
-struct State {
+struct AgreementState {
     request: usize,
     /// This rank's byte, and the bytes of all ranks; MPI uses them until it is done.
     bytes: Option<(Box<u8>, Vec<u8>)>,
@@ -53,11 +53,11 @@ impl Agreement {
             let text = format!("MPI_Iallgather failed with MPI error {code}");
             return Err(Error::new(ErrorClass::Other, text));
         }
-        let state = State { request, bytes: Some((own, all)), outcome: None };
+        let state = AgreementState { request, bytes: Some((own, all)), outcome: None };
         Ok(Agreement { mpi, state: Mutex::new(state) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AgreementState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

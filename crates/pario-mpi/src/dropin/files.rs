@@ -100,13 +100,13 @@ impl Drop for OpenFile {
 }
 
 /// The files that are open, by their numbers.
-struct Table {
+struct FileTable {
     files: BTreeMap<usize, Arc<OpenFile>>,
     /// The number of the next file.
     next: usize,
 }
 
-static TABLE: RwLock<Table> = RwLock::new(Table { files: BTreeMap::new(), next: 0 });
+static TABLE: RwLock<FileTable> = RwLock::new(FileTable { files: BTreeMap::new(), next: 0 });
 
 /// What all handles have in common, and no address and no predefined handle has.
 const PATTERN: usize = 0x7061_7269_0000_0000;

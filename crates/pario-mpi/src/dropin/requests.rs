@@ -22,7 +22,7 @@ use super::files::OpenFile;
 use super::transfer::ending;
 use crate::abi::Family;
 use crate::binding::Mpi;
-use crate::node::bell;
+use crate::node::doorbell;
 use crate::panics;
 use crate::wait::Asked;
 
@@ -36,19 +36,19 @@ pub(super) struct Ending {
 /// A request on its way.
 pub(super) struct Request {
     request: usize,
-    state: Arc<State>,
+    state: Arc<RequestState>,
 }
 
 /// What pario knows of a request, as long as it or the library needs it.
-struct State {
+struct RequestState {
     mpi: &'static Mpi,
     ending: Mutex<Ending>,
     has_ended: AtomicBool,
-    part: Mutex<Option<Part>>,
+    part: Mutex<Option<CollectivePart>>,
 }
 
 /// This rank's part of a collective, which is done; its outcome is that of all ranks.
-struct Part {
+struct CollectivePart {
     request: usize,
     open: Arc<OpenFile>,
     own: Result<Status>,
@@ -71,7 +71,7 @@ impl Request {
         let (poll, wait): (Query, Wait) = (poll_request, wait_for_requests);
         let ending = Mutex::new(Ending::default());
         let (has_ended, part) = (AtomicBool::new(false), Mutex::new(None));
-        let state = Arc::new(State { mpi, ending, has_ended, part });
+        let state = Arc::new(RequestState { mpi, ending, has_ended, part });
         let kept = Arc::into_raw(state.clone()).cast_mut().cast();
         let extended = mpi.call.MPIX_Grequest_start.filter(|_| Request::is_polled(mpi));
         let mut request = 0;
@@ -89,7 +89,7 @@ impl Request {
             0 => Ok(Request { request, state }),
             code => {
                 // SAFETY: the library has not taken the state.
-                drop(unsafe { Arc::from_raw(kept.cast::<State>()) });
+                drop(unsafe { Arc::from_raw(kept.cast::<RequestState>()) });
                 let text = format!("MPI_Grequest_start failed with MPI error {code}");
                 Err(Error::new(ErrorClass::Other, text))
             }
@@ -118,22 +118,22 @@ impl Request {
         own: Result<Status>,
         agreement: Agreement,
     ) {
-        let part = Part { request: self.request, open, own, agreement };
+        let part = CollectivePart { request: self.request, open, own, agreement };
         *self.state.part() = Some(part);
     }
 }
 
-impl State {
+impl RequestState {
     fn complete(&self, request: usize, ending: Ending) {
         *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = ending;
         // SAFETY: the request was started and is completed once.
         unsafe { (self.mpi.call.Grequest_complete)(request) };
         self.has_ended.store(true, Ordering::Release);
         // The thread that waits for it may be another one, and asleep.
-        bell::own().ring();
+        doorbell::own().ring();
     }
 
-    fn part(&self) -> MutexGuard<'_, Option<Part>> {
+    fn part(&self) -> MutexGuard<'_, Option<CollectivePart>> {
         self.part.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,7 +151,7 @@ impl State {
         };
         let ended = part.take();
         drop(part);
-        if let Some(Part { request, open, own, .. }) = ended {
+        if let Some(CollectivePart { request, open, own, .. }) = ended {
             let all = agreed(own, class);
             self.complete(request, ending(open, &all));
         }
@@ -160,7 +160,7 @@ impl State {
 
 unsafe extern "C" fn tell_status(state: *mut c_void, status: *mut c_void) -> c_int {
     // SAFETY: the state is the one that `start` kept, alive until `free_state`.
-    let state = unsafe { &*state.cast::<State>() };
+    let state = unsafe { &*state.cast::<RequestState>() };
     let ending = *state.ending.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the library passes a status of its own.
     unsafe { super::transfer::set_status(state.mpi, status, ending.bytes) };
@@ -169,7 +169,7 @@ unsafe extern "C" fn tell_status(state: *mut c_void, status: *mut c_void) -> c_i
 
 unsafe extern "C" fn free_state(state: *mut c_void) -> c_int {
     // SAFETY: the state is the one that `start` kept; the library frees it once.
-    drop(unsafe { Arc::from_raw(state.cast::<State>()) });
+    drop(unsafe { Arc::from_raw(state.cast::<RequestState>()) });
     0
 }
 
@@ -180,7 +180,7 @@ unsafe extern "C" fn cancel_nothing(_state: *mut c_void, _complete: c_int) -> c_
 /// Called by MPICH again and again while a thread waits for a request, and once when it tests it.
 unsafe extern "C" fn poll_request(state: *mut c_void, _status: *mut c_void) -> c_int {
     // SAFETY: the state is the one that `start` kept, alive until `free_state`.
-    let state = unsafe { &*state.cast::<State>() };
+    let state = unsafe { &*state.cast::<RequestState>() };
     let place = "a thread that waits for a non-blocking call";
     panics::end_the_job(state.mpi, place, || state.poll());
     0
@@ -196,7 +196,7 @@ unsafe extern "C" fn wait_for_requests(
     for index in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: the library passes this number of states, which `start` kept.
         let (place, state) =
-            unsafe { (*states.add(index), &*(*states.add(index)).cast::<State>()) };
+            unsafe { (*states.add(index), &*(*states.add(index)).cast::<RequestState>()) };
         while !state.has_ended.load(Ordering::Acquire) {
             // SAFETY: as above.
             unsafe { poll_request(place, status) };

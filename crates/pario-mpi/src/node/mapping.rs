@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 /// The size of huge pages on most systems; where they are longer, none are used.
-pub(super) const LARGE_PAGE_BYTES: usize = 2 << 20;
+pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The first bytes of a file.
 pub(super) struct Mapping {
@@ -36,13 +36,13 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// The first `bytes` bytes of a file that has them; `None` if the system does not map them.
     pub(super) fn new(file: &File, bytes: usize) -> Option<Mapping> {
-        let room_bytes = bytes.checked_add(LARGE_PAGE_BYTES)?;
+        let room_bytes = bytes.checked_add(HUGE_PAGE_BYTES)?;
         let (nothing, all) = (ProtFlags::empty(), ProtFlags::READ | ProtFlags::WRITE);
         let (private, fixed) = (MapFlags::PRIVATE | MapFlags::NORESERVE, MapFlags::FIXED);
         // SAFETY: the system chooses a place where nothing is.
         let room = unsafe { mmap_anonymous(null_mut(), room_bytes, nothing, private) };
         let room = room.ok()?.cast::<u8>();
-        let start = room.wrapping_add(room.align_offset(LARGE_PAGE_BYTES));
+        let start = room.wrapping_add(room.align_offset(HUGE_PAGE_BYTES));
         let mapping = Mapping { start, bytes, room, room_bytes };
         // SAFETY: the place is inside the room that was found above.
         unsafe { mmap(start.cast(), bytes, all, MapFlags::SHARED | fixed, file, 0) }.ok()?;
@@ -59,9 +59,9 @@ impl Mapping {
 
     /// Has the system put a range into huge pages, if it can; otherwise nothing changes. Its bytes
     /// stay, and may be in use meanwhile.
-    pub(super) fn use_large_pages(&self, range: Range<usize>) -> io::Result<()> {
+    pub(super) fn use_huge_pages(&self, range: Range<usize>) -> io::Result<()> {
         assert!(range.start <= range.end && range.end <= self.bytes, "a range of the mapping");
-        for offset in range.clone().step_by(LARGE_PAGE_BYTES) {
+        for offset in range.clone().step_by(HUGE_PAGE_BYTES) {
             // SAFETY: a byte of the mapping, which lives as long as `self`.
             let byte = unsafe { AtomicU8::from_ptr(self.start.add(offset)) };
             // Where nothing was touched, there is nothing that the system could put together.
@@ -91,12 +91,12 @@ mod tests {
     use crate::node::segment::Segment;
 
     #[test]
-    fn large_pages_change_no_byte() {
+    fn huge_pages_change_no_byte() {
         let file = Segment::file().unwrap();
         file.set_len(6 << 20).unwrap();
         let one = Mapping::new(&file, 5 << 20).unwrap();
         let two = Mapping::new(&file, 6 << 20).unwrap();
-        assert_eq!(one.start.addr() % LARGE_PAGE_BYTES, 0);
+        assert_eq!(one.start.addr() % HUGE_PAGE_BYTES, 0);
         let byte = |mapping: &Mapping, offset| {
             // SAFETY: inside both mappings; this test has them for itself.
             unsafe { AtomicU8::from_ptr(mapping.start.add(offset)) }.load(Ordering::Relaxed)
@@ -106,8 +106,8 @@ mod tests {
             // SAFETY: as above.
             unsafe { AtomicU8::from_ptr(one.start.add(place)) }.store(number, Ordering::Relaxed);
         }
-        let _ = two.use_large_pages(0..6 << 20);
-        let _ = one.use_large_pages(2 << 20..4 << 20);
+        let _ = two.use_huge_pages(0..6 << 20);
+        let _ = one.use_huge_pages(2 << 20..4 << 20);
         for (number, &place) in (1..).zip(&places) {
             assert_eq!((byte(&one, place), byte(&two, place)), (number, number));
         }
@@ -118,7 +118,7 @@ mod tests {
     /// Where the system has huge pages for memory that was touched all over, it has them for
     /// memory that was not touched at all. It may be short of them, but not refuse the range.
     #[test]
-    fn untouched_memory_gets_large_pages_too() {
+    fn untouched_memory_gets_huge_pages_too() {
         let mapping = |touched: &[u8]| {
             let file = Segment::file().unwrap();
             file.write_all_at(touched, 0).unwrap();
@@ -126,7 +126,7 @@ mod tests {
             Mapping::new(&file, 4 << 20).unwrap()
         };
         let is_refused = |mapping: Mapping| {
-            let answer = mapping.use_large_pages(0..4 << 20);
+            let answer = mapping.use_huge_pages(0..4 << 20);
             answer.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput)
         };
         assert_eq!(is_refused(mapping(&[])), is_refused(mapping(&vec![1; 4 << 20])));

@@ -8,7 +8,7 @@
 //! | `mapping` | a mapping of anonymous memory, with huge pages |
 //! | `ring`, `frame` | bytes, and messages, from one rank to another |
 //! | `traffic` | all messages of one rank |
-//! | `bell` | the doorbell: how a rank sleeps and is woken |
+//! | `doorbell` | the doorbell: how a rank sleeps and is woken |
 //!
 //! All ranks use shared memory, or none does: they exchange what each has found before any of them
 //! acts on it.
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, Once};
 use pario::Result;
 use pario::comm::Affinity;
 
-pub(crate) mod bell;
+pub(crate) mod doorbell;
 mod found;
 mod frame;
 mod mapping;
@@ -111,20 +111,21 @@ pub(crate) fn meet(mpi: &'static Mpi, own: &Own, ranks: &dyn Gather) -> Result<N
     if size == 1 || wanted == NodeMemory::None && !one_node {
         return Ok(node);
     }
-    let meeting = Meeting { mpi, rank, host: place.host, places, file };
-    let made = meeting.make_segment();
+    let neighbours = Neighbours { mpi, rank, host: place.host, places, file };
+    let made = neighbours.make_segment();
     // Nobody looks for the segment before it is ready.
     ranks.answers(Answer::default())?;
-    let shared = made.or_else(|| meeting.find_segment()).map(Arc::new).zip(meeting.bells());
+    let shared =
+        made.or_else(|| neighbours.find_segment()).map(Arc::new).zip(neighbours.doorbells());
     let answer = Answer { shares: u32::from(shared.is_some()), keeps: u32::from(keeps) };
     let answers = ranks.answers(answer)?;
     let all_share = answers.iter().all(|answer| answer.shares != 0);
     node.is_split = wanted != NodeMemory::None && !all_share;
-    let Some((segment, bells)) = shared.filter(|_| all_share) else { return Ok(node) };
+    let Some((segment, doorbells)) = shared.filter(|_| all_share) else { return Ok(node) };
     node.lines = one_node.then(|| segment.clone());
     if wanted != NodeMemory::None {
         node.keeps = one_node && answers.iter().all(|answer| answer.keeps != 0);
-        node.traffic = Some(meeting.traffic(segment, bells, one_node));
+        node.traffic = Some(neighbours.traffic(segment, doorbells, one_node));
     }
     Ok(node)
 }
@@ -141,8 +142,8 @@ fn wanted(rank: u32) -> NodeMemory {
     wanted
 }
 
-/// Ranks that know each other's places.
-struct Meeting {
+/// What a rank knows of the others, to find those of its node.
+struct Neighbours {
     mpi: &'static Mpi,
     rank: u32,
     host: u64,
@@ -151,7 +152,7 @@ struct Meeting {
     file: Option<File>,
 }
 
-impl Meeting {
+impl Neighbours {
     /// Ranks of this node and their places.
     fn members(&self) -> impl Iterator<Item = (u32, &Place)> {
         (0..).zip(&self.places).filter(|(_, place)| place.host == self.host)
@@ -174,14 +175,14 @@ impl Meeting {
         Segment::find(place, self.counts())
     }
 
-    fn bells(&self) -> Option<Vec<&'static bell::Bell>> {
-        self.members().map(|(_, place)| bell::of(place)).collect()
+    fn doorbells(&self) -> Option<Vec<&'static doorbell::Doorbell>> {
+        self.members().map(|(_, place)| doorbell::of(place)).collect()
     }
 
     fn traffic(
         &self,
         segment: Arc<Segment>,
-        bells: Vec<&'static bell::Bell>,
+        doorbells: Vec<&'static doorbell::Doorbell>,
         one_node: bool,
     ) -> Arc<Traffic> {
         let mut numbers = 0..;
@@ -194,9 +195,9 @@ impl Meeting {
             region: one_node.then(|| segment.region()),
             segment,
             own: own.unwrap_or(0),
-            state: Mutex::new(State::new(bells.len())),
+            state: Mutex::new(State::new(doorbells.len())),
             members,
-            bells,
+            doorbells,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use pario::comm::Affinity;
 use pario::{Error, ErrorClass, Result};
 
-use super::bell;
+use super::doorbell;
 use crate::environment::NodeMemory;
 
 /// What a rank sends to all others when a communicator is made.
@@ -22,7 +22,7 @@ pub(crate) struct Place {
     pub(super) process: i32,
     /// Descriptors in that process; below zero if there is none.
     pub(super) segment: i32,
-    pub(super) bell: i32,
+    pub(super) doorbell: i32,
     pub(super) memory: u16,
     /// Whether it carries tasks on while its program waits inside MPI; a number that is not zero.
     pub(crate) goes_on: u8,
@@ -40,7 +40,7 @@ impl Place {
             nonce: nonce(),
             process: i32::try_from(std::process::id()).unwrap_or(0),
             segment: segment.map_or(-1, File::as_raw_fd),
-            bell: bell::descriptor(),
+            doorbell: doorbell::descriptor(),
             memory: u16::from(memory.level()),
             goes_on: 0,
             passes_on: 0,

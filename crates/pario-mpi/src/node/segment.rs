@@ -32,7 +32,7 @@ use rustix::fs::MemfdFlags;
 use rustix::process::{Resource, getrlimit};
 
 use super::found;
-use super::mapping::{LARGE_PAGE_BYTES, Mapping};
+use super::mapping::{HUGE_PAGE_BYTES, Mapping};
 use super::place::Place;
 use super::ring::{Control, Ring};
 use crate::failure::{TEXT_BYTES_MAX, short};
@@ -63,7 +63,7 @@ const TOLD: u32 = 2;
 
 /// A number on a cache line of its own. Zeroed memory is one.
 #[repr(C, align(64))]
-struct Line(AtomicU64);
+struct LineNumber(AtomicU64);
 
 /// What a rank of the node publishes. Zeroed memory is one.
 #[derive(Default)]
@@ -99,14 +99,14 @@ impl Layout {
         // The greatest power of two that is not greater.
         let ring_bytes = 1 << share.ilog2();
         let pointer = size_of::<Head>();
-        let states = pointer + POINTERS * size_of::<Line>();
+        let states = pointer + POINTERS * size_of::<LineNumber>();
         let states_end = states + members * size_of::<Member>();
         let controls = states_end.next_multiple_of(align_of::<Control>());
         let rings = (controls + pairs * size_of::<Control>()).next_multiple_of(PAGE_BYTES);
         // What comes before the bytes of the region, which begin with a huge page.
         let head = Region::size(ranks, 0);
         let rings_end = rings + pairs * ring_bytes;
-        let region = (rings_end + head).next_multiple_of(LARGE_PAGE_BYTES) - head;
+        let region = (rings_end + head).next_multiple_of(HUGE_PAGE_BYTES) - head;
         let bytes = region + Region::size(ranks, REGION_BYTES);
         Layout { ranks, members, pointer, states, controls, rings, ring_bytes, region, bytes }
     }
@@ -193,7 +193,7 @@ impl Segment {
         // atomic numbers only.
         unsafe {
             let first = self.mapping.as_ptr().add(self.layout.pointer);
-            &(*first.cast::<Line>().add(index)).0
+            &(*first.cast::<LineNumber>().add(index)).0
         }
     }
 
@@ -237,10 +237,10 @@ impl Segment {
 }
 
 impl Keeper for Segment {
-    fn settle(&self) {
+    fn prefault(&self) {
         let end = self.layout.bytes;
         // Without them, it is only slower.
-        let _ = self.mapping.use_large_pages(end - REGION_BYTES..end);
+        let _ = self.mapping.use_huge_pages(end - REGION_BYTES..end);
     }
 }
 
@@ -311,7 +311,7 @@ mod tests {
         for members in [1, 2, 3, 16, 17, 100, 128, 300] {
             let layout = Layout::new(members + 5, members);
             let pairs = members * members;
-            assert!(layout.states >= layout.pointer + POINTERS * size_of::<Line>());
+            assert!(layout.states >= layout.pointer + POINTERS * size_of::<LineNumber>());
             assert!(layout.controls >= layout.states + size_of::<Member>() * members);
             assert_eq!(layout.controls % align_of::<Control>(), 0);
             assert!(layout.rings >= layout.controls + pairs * size_of::<Control>());
@@ -320,7 +320,7 @@ mod tests {
             assert!(layout.region >= layout.rings + pairs * layout.ring_bytes);
             assert_eq!(layout.region % 64, 0);
             let head = Region::size(members + 5, 0);
-            assert_eq!((layout.region + head) % LARGE_PAGE_BYTES, 0);
+            assert_eq!((layout.region + head) % HUGE_PAGE_BYTES, 0);
             let common = Region::size(members + 5, REGION_BYTES);
             assert_eq!(layout.bytes, layout.region + common);
         }

@@ -21,7 +21,7 @@ use std::task::Poll;
 use pario::comm::Region;
 use pario::{Error, Result};
 
-use super::bell::Bell;
+use super::doorbell::Doorbell;
 use super::frame::{Assembly, Frame, HEADER_BYTES, Stream};
 use super::segment::{GONE, Segment};
 use crate::binding::Mpi;
@@ -35,7 +35,7 @@ pub(crate) struct Traffic {
     pub(super) members: Vec<Option<usize>>,
     pub(super) own: usize,
     /// By number.
-    pub(super) bells: Vec<&'static Bell>,
+    pub(super) doorbells: Vec<&'static Doorbell>,
     /// Memory that all ranks share, where they are on one node.
     pub(super) region: Option<Region>,
     pub(super) state: Mutex<State>,
@@ -180,7 +180,7 @@ impl Traffic {
         let in_call = SENDER.get() == Sender::Call;
         let needs_task = waits && !in_call && !std::mem::replace(&mut state.has_task, true);
         drop(state);
-        self.bells[pushed].ring();
+        self.doorbells[pushed].ring();
         if needs_task {
             let traffic = self.clone();
             let task = std::future::poll_fn(move |_| match traffic.flush_in_task() {
@@ -250,12 +250,12 @@ impl Traffic {
             }
             // An error is kept for those who wait for that rank.
             let _ = self.push(state, member);
-            self.bells[member].ring();
+            self.doorbells[member].ring();
         }
     }
 
     /// Takes all that a rank has sent out of its ring.
-    fn drain<'a>(&'a self, state: &mut State, member: usize, rings: &mut Vec<&'a Bell>) {
+    fn drain<'a>(&'a self, state: &mut State, member: usize, rings: &mut Vec<&'a Doorbell>) {
         let ring = self.segment.ring(member, self.own);
         let over = state.over;
         let peer = &mut state.peers[member];
@@ -282,7 +282,7 @@ impl Traffic {
                 return;
             }
             if ring.is_room_wanted() {
-                rings.push(self.bells[member]);
+                rings.push(self.doorbells[member]);
             }
         }
     }
@@ -306,7 +306,7 @@ impl Traffic {
             Some(_) => None,
         };
         drop(state);
-        rings.into_iter().for_each(Bell::ring);
+        rings.into_iter().for_each(Doorbell::ring);
         match (arrived, broken) {
             (Some(bytes), _) => Poll::Ready(Ok(bytes)),
             (None, Some(error)) => Poll::Ready(Err(error)),
@@ -317,7 +317,7 @@ impl Traffic {
     /// Notifies the ranks of the node that the transport has failed.
     pub(crate) fn tell_failure(&self, rank: u32, text: &str) {
         self.segment.tell_failure(rank, text);
-        self.bells.iter().for_each(|bell| bell.ring());
+        self.doorbells.iter().for_each(|doorbell| doorbell.ring());
     }
 
     /// Which rank has reported that the transport has failed, and how.
@@ -328,7 +328,7 @@ impl Traffic {
     /// Wakes a rank of the node, if it waits.
     pub(crate) fn wake(&self, rank: u32) {
         if let Some(member) = self.member(rank) {
-            self.bells[member].ring();
+            self.doorbells[member].ring();
         }
     }
 
@@ -344,7 +344,7 @@ impl Traffic {
         self.push_all(&mut state);
         let finished = self.is_all_sent(&state);
         drop(state);
-        rings.into_iter().for_each(Bell::ring);
+        rings.into_iter().for_each(Doorbell::ring);
         finished
     }
 
@@ -366,7 +366,7 @@ impl Traffic {
 
     fn leave_at(&self, turn: u32) {
         self.segment.departure(self.own).store(turn, Ordering::Release);
-        self.bells.iter().for_each(|bell| bell.ring());
+        self.doorbells.iter().for_each(|doorbell| doorbell.ring());
     }
 }
 

@@ -3,7 +3,7 @@
 //! A layer need not be legal; the caller looks at its typemap. In files blocks go upwards in
 //! multiples of the etype, in memory they go anywhere.
 
-use super::{Blocks, Generator, Part, Rules, SLOTS_MAX, round_up, signed};
+use super::{Blocks, Generator, Rules, SLOTS_MAX, Typed, round_up, signed};
 use crate::recipe::Recipe;
 use pario::{Darray, DarrayDimension, Distribution};
 use rand::RngExt;
@@ -11,7 +11,7 @@ use rand::seq::SliceRandom;
 
 impl Generator {
     /// One layer around a type; perhaps not a legal one.
-    pub(super) fn layer(&mut self, old: &Part, rules: &Rules) -> Recipe {
+    pub(super) fn layer(&mut self, old: &Typed, rules: &Rules) -> Recipe {
         match self.random.random_range(0..16) {
             0 => Recipe::Contiguous { count: self.some_or_none(rules.room(old)), old: old.boxed() },
             1..=3 => self.vector(old, rules),
@@ -27,7 +27,7 @@ impl Generator {
         }
     }
 
-    fn vector(&mut self, old: &Part, rules: &Rules) -> Recipe {
+    fn vector(&mut self, old: &Typed, rules: &Rules) -> Recipe {
         let room = rules.room(old);
         let block_len = self.some_or_none(room.isqrt() + 1);
         let count = self.some_or_none(room / block_len.max(1));
@@ -36,7 +36,7 @@ impl Generator {
         Recipe::Vector { count, block_len, stride, old: old.boxed() }
     }
 
-    fn hvector(&mut self, old: &Part, rules: &Rules) -> Recipe {
+    fn hvector(&mut self, old: &Typed, rules: &Rules) -> Recipe {
         let room = rules.room(old);
         let block_len = self.some_or_none(room.isqrt() + 1);
         let count = self.some_or_none(room / block_len.max(1));
@@ -47,7 +47,7 @@ impl Generator {
     }
 
     /// A list of blocks in one of the four forms that MPI has for it.
-    fn list(&mut self, part: &Part, rules: &Rules) -> Recipe {
+    fn list(&mut self, part: &Typed, rules: &Rules) -> Recipe {
         let extent = part.map.extent().abs().max(1);
         let old = part.boxed();
         let equal = self.random.random();
@@ -73,7 +73,7 @@ impl Generator {
     ///
     /// Half of the lists are arithmetic progressions as programs make them by hand, and some of
     /// those have one flaw.
-    fn blocks(&mut self, rules: &Rules, old: &Part, (unit, equal): (i64, bool)) -> Blocks {
+    fn blocks(&mut self, rules: &Rules, old: &Typed, (unit, equal): (i64, bool)) -> Blocks {
         let room = rules.room(old);
         let count = self.some_or_none(room);
         let len_max = (room / count.max(1)).max(1);
@@ -131,7 +131,7 @@ impl Generator {
         sizes
     }
 
-    fn subarray(&mut self, old: &Part, rules: &Rules) -> Recipe {
+    fn subarray(&mut self, old: &Typed, rules: &Rules) -> Recipe {
         let dimensions = self.random.random_range(1..=4);
         let slots_max = (rules.room(old) * 4).min(SLOTS_MAX);
         let sizes = self.sizes(slots_max, dimensions);
@@ -148,7 +148,7 @@ impl Generator {
         Recipe::Subarray { sizes, subsizes, starts, order, old: old.boxed() }
     }
 
-    fn darray(&mut self, old: &Part, rules: &Rules) -> Recipe {
+    fn darray(&mut self, old: &Typed, rules: &Rules) -> Recipe {
         let count = self.random.random_range(1..=4);
         let slots_max = (rules.room(old) * 4).min(SLOTS_MAX);
         let sizes = self.sizes(slots_max, count);
@@ -180,7 +180,7 @@ impl Generator {
     }
 
     /// Bounds around the data, with a hole at the end, and sometimes a later lower bound.
-    pub(super) fn resized_in_file(&mut self, old: &Part, unit: i64) -> Recipe {
+    pub(super) fn resized_in_file(&mut self, old: &Typed, unit: i64) -> Recipe {
         let hole = self.gap(unit) * unit;
         let extent = round_up(old.map.true_upper_bound(), unit) + hole;
         let first = old.map.true_lower_bound() / unit;
@@ -190,7 +190,7 @@ impl Generator {
     }
 
     /// Any bounds: around the data, inside of it so that copies interleave, empty, or negative.
-    fn resized_in_memory(&mut self, old: &Part, unit: i64) -> Recipe {
+    fn resized_in_memory(&mut self, old: &Typed, unit: i64) -> Recipe {
         let map = &old.map;
         let piece = map.bytes.windows(2).take_while(|pair| pair[0] + 1 == pair[1]).count() + 1;
         let tight = map.true_extent();

@@ -1,6 +1,6 @@
 //! Filetypes of several ranks that share one array: every element belongs to at most one rank.
 
-use super::{Blocks, Distributed, Generator, Part, signed};
+use super::{Blocks, Distributed, Generator, Typed, signed};
 use crate::recipe::{FieldRecipe, Recipe};
 use pario::Darray;
 use rand::RngExt;
@@ -35,7 +35,7 @@ impl Generator {
         grid
     }
 
-    fn shared_darray(&mut self, size: u32, etype: &Part) -> Vec<Recipe> {
+    fn shared_darray(&mut self, size: u32, etype: &Typed) -> Vec<Recipe> {
         let grid = self.grid(size);
         let sizes: Vec<u64> = grid
             .iter()
@@ -52,7 +52,7 @@ impl Generator {
     }
 
     /// A grid of boxes of different sizes.
-    fn shared_boxes(&mut self, ranks: u32, etype: &Part) -> Vec<Recipe> {
+    fn shared_boxes(&mut self, ranks: u32, etype: &Typed) -> Vec<Recipe> {
         let grid = self.grid(ranks);
         let order = self.order();
         // For each dimension the start of each box, and the end of the last.
@@ -86,7 +86,7 @@ impl Generator {
     }
 
     /// Block-cyclic: a vector for each rank, starting one block after that of the rank before.
-    fn interleaved(&mut self, ranks: u32, etype: &Part) -> Vec<Recipe> {
+    fn interleaved(&mut self, ranks: u32, etype: &Typed) -> Vec<Recipe> {
         let block_len = self.random.random_range(1..=6);
         let count = self.random.random_range(1..=8);
         let stride = signed(block_len) * i64::from(ranks);
@@ -104,7 +104,7 @@ impl Generator {
     }
 
     /// Each block of the array goes to any rank, or, unless the array is complete, to none.
-    fn scattered(&mut self, ranks: u32, etype: &Part, complete: bool) -> Vec<Recipe> {
+    fn scattered(&mut self, ranks: u32, etype: &Typed, complete: bool) -> Vec<Recipe> {
         let unit = etype.map.extent();
         let mut lists: Vec<Blocks> =
             (0..ranks).map(|_| Blocks { lens: Vec::new(), displacements: Vec::new() }).collect();

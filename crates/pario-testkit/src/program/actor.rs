@@ -124,7 +124,7 @@ impl Actor<'_> {
                         let begun = self.begin(nth, transfer);
                         checked = checked.and(self.end(nth, begun).await);
                     }
-                    self.world.meeting.meet(|| {}).await;
+                    self.world.barrier.meet(|| {}).await;
                 }
                 continue;
             }

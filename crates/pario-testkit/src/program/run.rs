@@ -9,8 +9,8 @@
 //! pointer while no rank touches them. A rank that finds a difference goes on to the barrier, after
 //! which all ranks end.
 
+use super::barrier::{Attendance, Barrier};
 use super::device::Limited;
-use super::meeting::{Attendance, Meeting};
 use super::oracle::{self, Expected};
 use super::{Program, actor::Actor};
 use crate::shrink::caught;
@@ -52,7 +52,7 @@ pub fn run(program: &Program, transport: Transport) -> Result<(), String> {
         expected,
         driver: Arc::new(Limited::new(&memory, program.device)),
         memory,
-        meeting: Meeting::new(program.ranks),
+        barrier: Barrier::new(program.ranks),
         may_block: !matches!(transport, Transport::Simulated(_)),
         differences: Mutex::default(),
     });
@@ -78,7 +78,7 @@ pub fn run(program: &Program, transport: Transport) -> Result<(), String> {
 fn on_threads(world: &Arc<World>, threads: &Threads) -> Result<(), String> {
     let results = threads.try_run(|comm| {
         let work = || {
-            let attendance = Attendance(&world.meeting);
+            let attendance = Attendance(&world.barrier);
             comm.block_on(pin!(rank_program(world.clone(), comm.clone())));
             drop(attendance);
         };
@@ -111,7 +111,7 @@ pub(super) struct World {
     pub(super) expected: Vec<Expected>,
     memory: Memory,
     driver: Arc<Limited>,
-    pub(super) meeting: Meeting,
+    pub(super) barrier: Barrier,
     /// Whether blocking calls can be made.
     pub(super) may_block: bool,
     differences: Mutex<Vec<String>>,
@@ -171,7 +171,7 @@ async fn rank_program(world: Arc<World>, comm: Arc<dyn Communicator>) {
         if let Err(text) = actor.step().await {
             actor.differ(&text);
         }
-        world.meeting.meet(|| actor.compare()).await;
+        world.barrier.meet(|| actor.compare()).await;
         if !world.is_well() {
             return;
         }
@@ -186,7 +186,7 @@ async fn rank_program(world: Arc<World>, comm: Arc<dyn Communicator>) {
         let deleted = world.program.mode.delete_on_close;
         world.compare_file("close", (!deleted).then_some(wanted));
     };
-    world.meeting.meet(last).await;
+    world.barrier.meet(last).await;
 }
 
 async fn open(world: &World, comm: &dyn Communicator) -> pario::Result<File> {

@@ -12,7 +12,7 @@
 use super::{Communicator, Lane, Tag, oversubscribes_one_node, receive};
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::Result;
-use crate::number::{narrow, wide};
+use crate::number::narrow;
 
 /// Gives every rank the contribution of every rank, in the order of the ranks.
 ///
@@ -155,20 +155,11 @@ pub async fn barrier(communicator: &dyn Communicator, call: u64) -> Result<()> {
     all_gather(communicator, call, Vec::new()).await.map(|_| ())
 }
 
-/// Index of a rank in lists that have one entry a rank.
-pub(crate) fn index(rank: u32) -> usize {
-    narrow(u64::from(rank))
-}
-
-/// Rank of an index in lists that have one entry a rank.
-pub(crate) fn rank_of(index: usize) -> u32 {
-    u32::try_from(wide(index)).unwrap_or(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::comm::Simulated;
+    use crate::number::index;
 
     #[test]
     fn every_rank_learns_every_contribution() {

@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use super::collective::index;
 use super::region::Heap;
 use super::simulated::Simulation;
 use super::threads::{Progress, park_until_done};
 use super::{Communicator, Condition, Group, Region, Tag, Task, Watchdog};
 use crate::error::{Error, ErrorClass, Result};
+use crate::number::index;
 
 /// What all ranks share.
 pub(super) struct World {
@@ -39,7 +39,7 @@ pub(super) struct World {
 struct Exchanges {
     count: u64,
     /// Those that not every rank has asked for yet, and how many have.
-    expected: HashMap<Key, (Arc<Exchange>, usize)>,
+    expected: HashMap<ExchangeKey, (Arc<Exchange>, usize)>,
     alive: Vec<Weak<Exchange>>,
 }
 
@@ -52,7 +52,7 @@ struct Fate {
 
 /// Names an exchange: the nth duplicate of another one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+struct ExchangeKey {
     parent: u64,
     nth: u64,
 }
@@ -122,12 +122,12 @@ impl World {
 
     /// The communicator of a rank.
     pub(super) fn communicator(self: &Arc<World>, rank: u32) -> Arc<dyn Communicator> {
-        let exchange = self.exchange(Key { parent: 0, nth: 0 });
+        let exchange = self.exchange(ExchangeKey { parent: 0, nth: 0 });
         Arc::new(Rank::new(rank, self.clone(), exchange))
     }
 
     /// The exchange of a name; the rank that asks first makes it, every rank asks once.
-    fn exchange(&self, key: Key) -> Arc<Exchange> {
+    fn exchange(&self, key: ExchangeKey) -> Arc<Exchange> {
         let mut exchanges = lock(&self.exchanges);
         let Exchanges { count, expected, alive } = &mut *exchanges;
         let (exchange, asked) = expected.entry(key).or_insert_with(|| {
@@ -250,7 +250,7 @@ impl Communicator for Rank {
 
     fn duplicate(&self) -> Result<Arc<dyn Communicator>> {
         let nth = self.duplicates.fetch_add(1, Ordering::Relaxed);
-        let exchange = self.world.exchange(Key { parent: self.exchange.id, nth });
+        let exchange = self.world.exchange(ExchangeKey { parent: self.exchange.id, nth });
         Ok(Arc::new(Rank::new(self.rank(), self.world.clone(), exchange)))
     }
 

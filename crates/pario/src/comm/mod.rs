@@ -18,6 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::error::Result;
+use crate::number::{index, rank_of};
 use watchdog::Wait;
 
 pub mod collective;
@@ -122,7 +123,7 @@ pub trait Communicator: Send + Sync {
 
     /// How many ranks there are.
     fn size(&self) -> u32 {
-        collective::rank_of(self.group().nodes.len())
+        rank_of(self.group().nodes.len())
     }
 
     /// What carries messages: `threads`, or the MPI library. Profiles are kept apart by it.
@@ -132,13 +133,13 @@ pub trait Communicator: Send + Sync {
 
     /// The node on which a rank runs; nodes are numbered from 0 without gaps.
     fn node(&self, rank: u32) -> u32 {
-        self.group().nodes[collective::index(rank)]
+        self.group().nodes[index(rank)]
     }
 
     /// Cores of a node that the ranks there may use, at least one; the same on all ranks. A rank
     /// that a launcher has bound to a core does not speak for its node.
     fn cores(&self, node: u32) -> u32 {
-        self.group().cores[collective::index(node)]
+        self.group().cores[index(node)]
     }
 
     /// A communicator of the same ranks whose messages and counter are apart from those of this
@@ -295,7 +296,7 @@ pub(crate) async fn look_until(
 /// how often each of them has to wait, more than how many messages one sends.
 pub(crate) fn oversubscribes_one_node(communicator: &dyn Communicator) -> bool {
     let ranks = communicator.size();
-    is_oversubscribed(collective::index(ranks), communicator.cores(0))
+    is_oversubscribed(index(ranks), communicator.cores(0))
         && (0..ranks).all(|rank| communicator.node(rank) == 0)
 }
 

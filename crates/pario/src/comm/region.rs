@@ -30,7 +30,7 @@ pub(crate) const RANK_NUMBERS: usize = 128;
 /// Keeps memory where it is.
 pub trait Keeper: Send + Sync {
     /// One rank is about to use most of the bytes for the first time, and others will soon.
-    fn settle(&self) {}
+    fn prefault(&self) {}
 }
 
 /// Memory of all ranks of a communicator, as one of them sees it.
@@ -109,8 +109,8 @@ impl Region {
     }
 
     /// Makes most of its bytes ready to be used; one rank does, once.
-    pub(crate) fn settle(&self) {
-        self.keeper.settle();
+    pub(crate) fn prefault(&self) {
+        self.keeper.prefault();
     }
 
     /// The numbers: those of all ranks together, then those of each rank.

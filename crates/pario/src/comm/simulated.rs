@@ -127,7 +127,7 @@ impl Simulated {
     {
         let simulation = Arc::new(Simulation {
             timeline: self.machine.map(|machine| Arc::new(Timeline::new(machine))),
-            state: Mutex::new(State { random: self.seed, ..State::default() }),
+            state: Mutex::new(SimulationState { random: self.seed, ..SimulationState::default() }),
         });
         let per_node = self.machine.map_or(self.size, |machine| machine.ranks_per_node.max(1));
         let cores = self.machine.map_or_else(cores::own, |machine| machine.cores_per_node.max(1));
@@ -151,7 +151,7 @@ impl Simulated {
 /// What lets simulated ranks go on, one at a time, and carries their messages.
 pub(super) struct Simulation {
     timeline: Option<Arc<Timeline>>,
-    state: Mutex<State>,
+    state: Mutex<SimulationState>,
 }
 
 /// A message on its way.
@@ -174,7 +174,7 @@ enum Event {
 }
 
 #[derive(Default)]
-struct State {
+struct SimulationState {
     random: u64,
     /// Tasks that have not been polled yet, and whose they are.
     spawned: Vec<(u32, Task)>,
@@ -183,7 +183,7 @@ struct State {
     sent: BTreeMap<(u64, Channel), VecDeque<Sent>>,
 }
 
-impl State {
+impl SimulationState {
     /// A random number below `limit` (splitmix64).
     fn below(&mut self, limit: usize) -> usize {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -457,7 +457,7 @@ mod tests {
         assert_eq!(Simulated::now(), Duration::ZERO, "no rank is simulated here");
     }
 
-    /// Every access takes 1 ms and 5 us; the ranks take turns, so that none is done before the
+    /// Every access takes 1 ms and 5 us; the ranks alternate, so that none is done before the
     /// fourth of six.
     #[test]
     fn ranks_share_a_device_in_the_order_of_their_times() {

@@ -15,12 +15,12 @@ const NEAR: usize = 32;
 #[derive(Debug, PartialEq)]
 pub(super) struct List {
     /// The blocks, and after them the end of the data.
-    places: Box<[Place]>,
+    places: Box<[BlockPlace]>,
 }
 
 /// Where a block lies, and the data position at which it begins; it ends where the next one does.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Place {
+struct BlockPlace {
     offset: i64,
     position: u64,
 }
@@ -31,10 +31,10 @@ impl List {
         let mut places = Vec::with_capacity(blocks.len() + 1);
         let mut position = 0;
         for (offset, len) in blocks {
-            places.push(Place { offset, position });
+            places.push(BlockPlace { offset, position });
             position += len;
         }
-        places.push(Place { offset: i64::MAX, position });
+        places.push(BlockPlace { offset: i64::MAX, position });
         List { places: places.into_boxed_slice() }
     }
 
@@ -44,7 +44,7 @@ impl List {
 
     /// Offset, position and length of a block.
     pub(super) fn block(&self, index: usize) -> (i64, u64, u64) {
-        let Place { offset, position } = self.places[index];
+        let BlockPlace { offset, position } = self.places[index];
         (offset, position, self.places[index + 1].position - position)
     }
 
@@ -55,7 +55,7 @@ impl List {
 
     /// Offsets and lengths of all blocks.
     pub(super) fn blocks(&self) -> impl ExactSizeIterator<Item = (i64, u64)> {
-        let block = |pair: &[Place]| (pair[0].offset, pair[1].position - pair[0].position);
+        let block = |pair: &[BlockPlace]| (pair[0].offset, pair[1].position - pair[0].position);
         self.places.windows(2).map(block)
     }
 
@@ -79,7 +79,7 @@ impl List {
     }
 
     /// The first place that is after what is looked for, or the end; all that follow are, too.
-    fn first(&self, guess: usize, is_behind: impl Fn(&Place) -> bool) -> usize {
+    fn first(&self, guess: usize, is_behind: impl Fn(&BlockPlace) -> bool) -> usize {
         let blocks = &self.places[..self.len()];
         let (mut low, mut high, mut step) = (guess, guess, NEAR);
         // All below `low` are before it, all from `high` on are after it.

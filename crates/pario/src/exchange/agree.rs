@@ -89,11 +89,11 @@ pub(crate) async fn bring(
     writer.error(own.as_ref().err());
     writer.text(&own.unwrap_or_default());
     let gathered = all_gather(communicator, call, writer.bytes).await?;
-    settle(&gathered, |reader| Ok((reader.error()?, reader.text()?.to_vec())))
+    agreed(&gathered, |reader| Ok((reader.error()?, reader.text()?.to_vec())))
 }
 
 /// What all ranks have said, unless one of them has an error.
-fn settle<T>(
+fn agreed<T>(
     gathered: &[Vec<u8>],
     read: impl Fn(&mut Reader<'_>) -> Result<(Option<Error>, T)>,
 ) -> Result<Vec<T>> {
@@ -120,7 +120,7 @@ pub(crate) async fn enter(
     writer.unsigned(own.unwrap_or(0));
     let gathered = all_gather(communicator, call, writer.bytes).await?;
     same_call(&gathered)?;
-    settle(&gathered, |reader| {
+    agreed(&gathered, |reader| {
         reader.text()?;
         Ok((reader.error()?, reader.unsigned()?))
     })

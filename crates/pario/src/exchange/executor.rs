@@ -7,7 +7,7 @@
 //! | placement | give and take | serve |
 //! | --- | --- | --- |
 //! | own memory, direct (`messages`) | a message to or from each aggregator | the aggregator |
-//! | own memory, phases (`relay`) | store-and-forward between partners | the holder |
+//! | own memory, phases (`forward`) | store-and-forward between partners | the holder |
 //! | shared memory (`shared`) | a rank copies its own bytes | self-scheduled, or the aggregator |
 //!
 //! A failure is data: the rank that has it goes on through the rounds without touching storage, and
@@ -22,10 +22,10 @@ use super::shared::Shared;
 use super::window::Window;
 use crate::access::Access;
 use crate::access::memory::Parcel;
+use crate::direction::Direction;
 use crate::error::Result;
 use crate::plan::Shuffled;
 use crate::plan::two_phase::{Placement, Route};
-use crate::request::Direction;
 use crate::statistics::CallStatistics;
 use crate::virtual_time::Moment;
 
@@ -94,7 +94,7 @@ impl<'a> Executor<'a> {
             (Placement::Own(route), Direction::Write) => {
                 match route {
                     Route::Direct => self.send_own(round).await?,
-                    Route::Phases(phases) => self.relay_forth(phases, round).await?,
+                    Route::Phases(phases) => self.forward_writes(phases, round).await?,
                 }
                 self.store_window(round).await
             }
@@ -102,7 +102,7 @@ impl<'a> Executor<'a> {
                 self.fetch_window(round).await?;
                 match route {
                     Route::Direct => self.receive_own(round).await,
-                    Route::Phases(phases) => self.relay_back(phases, round).await,
+                    Route::Phases(phases) => self.forward_reads(phases, round).await,
                 }
             }
         }

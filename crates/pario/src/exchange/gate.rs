@@ -12,9 +12,9 @@
 
 use super::schedule::{GATE, HEAD, RANK, WRITES};
 use super::sync::{AtomicU64, Ordering};
-use crate::comm::collective::index;
 use crate::comm::{Communicator, look_until, named};
 use crate::error::Result;
+use crate::number::index;
 
 /// The gate of a file that several ranks opened.
 #[derive(Clone, Copy)]

@@ -10,13 +10,13 @@ use super::{Intent, Job, Part, Protection, lock};
 use crate::access::memory::{FileWindow, Parcel};
 use crate::access::windows::{Window, Windows};
 use crate::comm::pause;
+use crate::direction::Direction;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::narrow;
 use crate::plan::independent::{Independent, LockRule};
-use crate::request::Direction;
 use crate::statistics::CallStatistics;
 use crate::storage::{LockGuard, LockRange};
-use crate::virtual_time::settle;
+use crate::virtual_time::await_storage;
 
 /// Runs in one vectored call.
 const BATCH_MAX: usize = 1024;
@@ -27,13 +27,13 @@ pub(super) async fn serve(
     steps: &Independent,
     statistics: &mut CallStatistics,
 ) -> Part {
-    let mut server = Server { job, steps, statistics, staging: Vec::new(), moved: 0 };
+    let mut server = IndependentServer { job, steps, statistics, staging: Vec::new(), moved: 0 };
     let served = server.serve().await;
     let reached = job.prepared.own.positions().start + server.moved;
     Part { reached, error: served.err(), ..Part::new(&job.prepared.own) }
 }
 
-struct Server<'a> {
+struct IndependentServer<'a> {
     job: &'a Job<'a>,
     steps: &'a Independent,
     statistics: &'a mut CallStatistics,
@@ -44,12 +44,12 @@ struct Server<'a> {
 }
 
 /// Whether there is more to do.
-enum Progress {
+enum Continuation {
     GoesOn,
     EndOfFile,
 }
 
-impl<'a> Server<'a> {
+impl<'a> IndependentServer<'a> {
     async fn serve(&mut self) -> Result<()> {
         let own = &self.job.prepared.own;
         if own.is_empty() {
@@ -80,7 +80,7 @@ impl<'a> Server<'a> {
             } else {
                 self.sieve(window).await?
             };
-            if let Progress::EndOfFile = progress {
+            if let Continuation::EndOfFile = progress {
                 break;
             }
         }
@@ -94,29 +94,29 @@ impl<'a> Server<'a> {
     }
 
     /// Runs that one storage access serves; several do, if the data of a long one must be packed.
-    async fn dense(&mut self, runs: &[Window]) -> Result<Progress> {
+    async fn dense(&mut self, runs: &[Window]) -> Result<Continuation> {
         let (first, last) = (&runs[0], &runs[runs.len() - 1]);
         let guard = self.protect(&(first.file.start..last.file.end), Intent::Write).await?;
         let whole = first.positions.start..last.positions.end;
         let is_straight = self.job.buffer.contiguous(&whole).is_some();
         let step = if is_straight { u64::MAX } else { self.steps.buffer_bytes };
-        let mut progress = Progress::GoesOn;
+        let mut progress = Continuation::GoesOn;
         let mut at = whole.start;
-        while at < whole.end && matches!(progress, Progress::GoesOn) {
+        while at < whole.end && matches!(progress, Continuation::GoesOn) {
             let part = at..at + step.min(whole.end - at);
             at = part.end;
             progress = match self.job.prepared.direction {
                 Direction::Write => self.write_runs(runs, &part)?,
                 Direction::Read => self.read_runs(runs, &part)?,
             };
-            settle(&mut self.statistics.storage).await;
+            await_storage(&mut self.statistics.storage).await;
         }
         guard.release()?;
         Ok(progress)
     }
 
     /// Writes the data at some positions, which are a part of one run or all of several.
-    fn write_runs(&mut self, runs: &[Window], positions: &Range<u64>) -> Result<Progress> {
+    fn write_runs(&mut self, runs: &[Window], positions: &Range<u64>) -> Result<Continuation> {
         let (job, len) = (self.job, positions.end - positions.start);
         let bytes = match job.buffer.contiguous(positions) {
             Some(bytes) => bytes,
@@ -139,11 +139,11 @@ impl<'a> Server<'a> {
             }
         };
         self.moved += written.as_ref().map_or_else(Error::moved, |()| len);
-        written.map(|()| Progress::GoesOn)
+        written.map(|()| Continuation::GoesOn)
     }
 
     /// Reads the data at such positions.
-    fn read_runs(&mut self, runs: &[Window], positions: &Range<u64>) -> Result<Progress> {
+    fn read_runs(&mut self, runs: &[Window], positions: &Range<u64>) -> Result<Continuation> {
         let (job, len) = (self.job, positions.end - positions.start);
         let straight = job.buffer.contiguous_mut(positions);
         let is_packed = straight.is_none();
@@ -168,17 +168,17 @@ impl<'a> Server<'a> {
             job.buffer.unpack(&there, &bytes[..narrow(count)]);
         }
         self.moved += count;
-        Ok(if count < len { Progress::EndOfFile } else { Progress::GoesOn })
+        Ok(if count < len { Continuation::EndOfFile } else { Continuation::GoesOn })
     }
 
     /// A window with holes: one large access instead of many small ones.
-    async fn sieve(&mut self, window: Window) -> Result<Progress> {
+    async fn sieve(&mut self, window: Window) -> Result<Continuation> {
         let guard = self.protect(&window.file, Intent::Rewrite).await?;
         let (start, len) = (window.file.start, window.file.end - window.file.start);
         let job = self.job;
         let bytes = room(&mut self.staging, len)?;
         let count = job.read(&mut [(start, &mut *bytes)], self.statistics)?;
-        settle(&mut self.statistics.storage).await;
+        await_storage(&mut self.statistics.storage).await;
         bytes[narrow(count)..].fill(0);
         let own = &job.prepared.own;
         let mut contents = FileWindow { offset: start, bytes };
@@ -188,19 +188,19 @@ impl<'a> Server<'a> {
             parcel.positions.end = there.end.clamp(parcel.positions.start, parcel.positions.end);
             self.moved += parcel.len();
             job.buffer.take(&contents, parcel);
-            return Ok(if count < len { Progress::EndOfFile } else { Progress::GoesOn });
+            return Ok(if count < len { Continuation::EndOfFile } else { Continuation::GoesOn });
         }
         job.buffer.fill(&mut contents, parcel.clone());
         // Between reading and writing others must not get in: the lock is what keeps them out.
         pause().await;
         let written = job.write(&[(start, &self.staging[..narrow(len)])], self.statistics);
-        settle(&mut self.statistics.storage).await;
+        await_storage(&mut self.statistics.storage).await;
         let moved = written.as_ref().map_or_else(Error::moved, |()| len);
         let done = own.within(&(start..start + moved));
         self.moved += done.end.saturating_sub(parcel.positions.start).min(parcel.len());
         written?;
         guard.release()?;
-        Ok(Progress::GoesOn)
+        Ok(Continuation::GoesOn)
     }
 
     /// Protects bytes that are about to be written, where others may sieve.

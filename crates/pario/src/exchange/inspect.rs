@@ -14,17 +14,17 @@ use std::time::Duration;
 
 use crate::access::memory::Parcel;
 use crate::access::{Access, InMemory};
-use crate::comm::collective::{all_gather, index};
+use crate::comm::collective::all_gather;
 use crate::comm::{Communicator, Lane, Tag, receive};
 use crate::datatype::wire::{Reader, Writer};
+use crate::direction::Direction;
 use crate::error::{Error, ErrorClass, Result};
 use crate::hints::Hints;
-use crate::number::wide;
+use crate::number::{index, wide};
 use crate::plan::two_phase::{Service, SharedWindows};
 use crate::plan::{
     Conditions, Correction, FileFacts, Lesson, Plan, Planning, Request, Shuffled, Steps,
 };
-use crate::request::Direction;
 use crate::statistics::Asked;
 use crate::virtual_time::Moment;
 

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use super::executor::Executor;
-use super::relay::{Packet, Packets};
+use super::forward::{Packet, Packets};
 use super::window::reach;
 use super::{Intent, Job, Protection};
 use crate::access::memory::{Parcel, Turns};
@@ -21,7 +21,7 @@ use crate::datatype::copy::Stores;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 use crate::plan::two_phase::{Domain, Holes};
-use crate::virtual_time::{Moment, settle};
+use crate::virtual_time::{Moment, await_storage};
 
 /// How many unacknowledged messages a rank may have sent to another.
 const ROUNDS_AHEAD: u32 = 2;
@@ -114,12 +114,12 @@ impl<'a> Executor<'a> {
             Protection::default()
         });
         self.window.prepare(self.job, &parcels, self.statistics);
-        settle(&mut self.statistics.storage).await;
+        await_storage(&mut self.statistics.storage).await;
         let arrived = self.arrivals(domain, &ranks, &parcels).await?;
         self.assemble((&ranks, &parcels), &arrived);
         drop(arrived);
         let end = self.window.store(self.job, &parcels, self.statistics);
-        settle(&mut self.statistics.storage).await;
+        await_storage(&mut self.statistics.storage).await;
         if let Err(error) = guard.release() {
             self.window.fail(error);
         }
@@ -189,7 +189,7 @@ impl<'a> Executor<'a> {
         }
         let file = reach(&parcels);
         let end = self.window.fetch(self.job, &file, self.statistics);
-        settle(&mut self.statistics.storage).await;
+        await_storage(&mut self.statistics.storage).await;
         if end < file.end {
             self.window.close();
             parcels = parcels.into_iter().map(|parcel| parcel.before(end)).collect();

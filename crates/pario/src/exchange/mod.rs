@@ -5,7 +5,7 @@
 //! | `inspect` | the ranks announce what they ask for; all make the same plan |
 //! | `executor` | rounds over windows: give, serve, take |
 //! | `messages` | windows in the memory of their aggregators |
-//! | `relay` | store-and-forward between partners, in the phases of a round |
+//! | `forward` | store-and-forward between partners, in the phases of a round |
 //! | `shared` | windows in shared memory, where each rank copies its own bytes |
 //! | `schedule` | which rank uses which shared window when |
 //! | `window`, `coverage` | one window: assembled, stored, fetched; storage accesses |
@@ -25,22 +25,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::access::memory::Parcel;
 use crate::access::{Access, Buffer};
 use crate::comm::Communicator;
+use crate::direction::Direction;
 use crate::error::{Error, Result};
 use crate::plan::{Correction, Plan, Steps};
-use crate::request::Direction;
 use crate::statistics::{Asked, CallStatistics};
 use crate::storage::Storage;
 
 pub(crate) mod agree;
 mod coverage;
 mod executor;
+mod forward;
 mod gate;
 mod independent;
 pub(crate) mod inspect;
 mod messages;
 mod outcome;
 mod protect;
-mod relay;
 mod schedule;
 #[cfg(test)]
 mod schedule_tests;

@@ -36,8 +36,8 @@ const LINE: usize = 8;
 const NEXT: usize = 0;
 /// The last epoch in which a rank has failed.
 const FAILED: usize = LINE;
-/// Whether the region was settled, once for all epochs.
-const SETTLED: usize = LINE + 1;
+/// Whether the region was prefaulted, once for all epochs.
+const PREFAULTED: usize = LINE + 1;
 /// How many windows are done, and ranks have arrived.
 const FINISHED: usize = 2 * LINE;
 /// The first line of the gate.
@@ -353,13 +353,13 @@ impl<'a> Schedule<'a> {
     }
 
     /// Whether the region may be used at length.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.number(SETTLED).load(Ordering::Acquire) != 0
+    pub(crate) fn is_prefaulted(&self) -> bool {
+        self.number(PREFAULTED).load(Ordering::Acquire) != 0
     }
 
     /// From now on it may.
-    pub(crate) fn set_settled(&self) {
-        self.number(SETTLED).store(1, Ordering::Release);
+    pub(crate) fn set_prefaulted(&self) {
+        self.number(PREFAULTED).store(1, Ordering::Release);
     }
 
     /// This rank has failed: nothing is fetched or stored any more in this call.

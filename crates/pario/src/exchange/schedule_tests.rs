@@ -8,7 +8,7 @@ use pario_testkit::watchdog::Watchdog;
 
 use super::schedule::{HEAD, RANK, RUNNING_PER_CORE, Room, Schedule, Waiting};
 use super::sync::{AtomicU64, Ordering};
-use crate::comm::collective::index;
+use crate::number::index;
 
 fn numbers(ranks: u32) -> Vec<AtomicU64> {
     (0..HEAD + index(ranks) * RANK).map(|_| AtomicU64::new(0)).collect()

@@ -30,10 +30,10 @@ use super::window::reach;
 use crate::access::memory::{Parcel, Slot, Turns};
 use crate::comm::{Condition, Region, named, wait_until};
 use crate::datatype::copy::Stores;
+use crate::direction::Direction;
 use crate::error::Result;
 use crate::plan::Shuffled;
 use crate::plan::two_phase::{Servers, Service, SharedWindows};
-use crate::request::Direction;
 use crate::virtual_time::Moment;
 
 /// Shared windows, as one rank uses them in one call.
@@ -48,10 +48,10 @@ pub(super) struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    /// Whether the server of the first window has to settle the region, before any other window is
+    /// Whether the server of the first window must prefault the region, before any other window is
     /// opened: this call uses all slots, and none before it did.
-    fn is_unsettled(&self) -> bool {
-        u64::from(self.count) >= self.windows.slots && !self.schedule.is_settled()
+    fn needs_prefault(&self) -> bool {
+        u64::from(self.count) >= self.windows.slots && !self.schedule.is_prefaulted()
     }
 
     pub(super) fn new(
@@ -219,7 +219,7 @@ impl<'a> Executor<'a> {
             Service::Fixed => shared.next,
         };
         let may_open = number < count && shuffled.may_serve(rank, number);
-        if !may_open || !schedule.is_free(number) || number > 0 && shared.is_unsettled() {
+        if !may_open || !schedule.is_free(number) || number > 0 && shared.needs_prefault() {
             return self.store_one();
         }
         match shared.windows.service {
@@ -237,10 +237,10 @@ impl<'a> Executor<'a> {
     /// Fetches a window, or prepares it for bytes that ranks place there, and opens it.
     fn open(&mut self, number: u32) {
         let (job, is_packed) = (self.job, self.shared().windows.packed);
-        if number == 0 && self.shared().is_unsettled() {
+        if number == 0 && self.shared().needs_prefault() {
             let Shared { region, schedule, .. } = self.shared();
-            region.settle();
-            schedule.set_settled();
+            region.prefault();
+            schedule.set_prefaulted();
             self.wake_servers(1);
         }
         let file = self.shuffled.numbered(number).1;

@@ -11,9 +11,9 @@
 //! The model errs by another factor for each kind of plan (independent, windows in shared memory,
 //! messages). A kind that no call has used takes over the factors of the one that calls use.
 
+use crate::direction::Direction;
 use crate::number::real;
 use crate::plan::{Correction, Cost, Factors, Kind, Lesson, Part};
-use crate::request::Direction;
 
 /// Shorter times say nothing.
 const TIME_MIN_US: f64 = 50.0;

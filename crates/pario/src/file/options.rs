@@ -1,81 +1,21 @@
 //! Opening files (MPI-4.1, section 14.2.1).
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{File, Handle};
 use crate::comm::{Communicator, block_on};
-use crate::error::{Error, ErrorClass, Result};
+use crate::error::Result;
 use crate::hints::HintSet;
 use crate::model::profile::Profile;
+pub use crate::request::AccessMode;
 use crate::storage::{Driver, OpenMode};
 
-/// How a file is opened: MPI's access mode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct AccessMode {
-    /// Reading is allowed.
-    pub read: bool,
-    /// Writing is allowed.
-    pub write: bool,
-    /// The file is created if it does not exist.
-    pub create: bool,
-    /// With `create`: it is an error if the file exists.
-    pub exclusive: bool,
-    /// All file pointers begin at the end of the file.
-    pub append: bool,
-    /// The file is accessed by the shared file pointer only.
-    pub sequential: bool,
-    /// The file is deleted when it is closed.
-    pub delete_on_close: bool,
-    /// Nobody else opens the file meanwhile.
-    pub unique_open: bool,
-}
-
 impl AccessMode {
-    pub(super) fn check(&self) -> Result<()> {
-        let wrong = match self {
-            mode if !mode.read && !mode.write => "neither read nor write is set",
-            mode if mode.create && !mode.write => "create needs write",
-            mode if mode.exclusive && !mode.create => "exclusive needs create",
-            mode if mode.sequential && mode.read && mode.write => {
-                "a sequential file is either read or written"
-            }
-            _ => return Ok(()),
-        };
-        Err(Error::new(ErrorClass::Amode, format!("open: {wrong}")))
-    }
-
     /// What the storage must allow. Sieving and holes need reading, also in files that the user
     /// only writes.
     pub(super) fn storage(&self) -> OpenMode {
         OpenMode { read: true, write: self.write, create: false, exclusive: false }
-    }
-
-    /// The mode as a number, to compare it between ranks.
-    pub(super) fn bits(&self) -> u64 {
-        self.flags().iter().fold(0, |bits, &(_, flag)| bits << 1 | u64::from(flag))
-    }
-
-    fn flags(&self) -> [(&'static str, bool); 8] {
-        [
-            ("read", self.read),
-            ("write", self.write),
-            ("create", self.create),
-            ("exclusive", self.exclusive),
-            ("append", self.append),
-            ("sequential", self.sequential),
-            ("delete_on_close", self.delete_on_close),
-            ("unique_open", self.unique_open),
-        ]
-    }
-}
-
-impl fmt::Display for AccessMode {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.flags().into_iter().filter(|(_, set)| *set).map(|(name, _)| name);
-        formatter.pad(&names.collect::<Vec<_>>().join(" "))
     }
 }
 

@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
+use crate::direction::Direction;
 use crate::hints::{EffectiveHint, HintOrigin, Hints, SERVED_READ, SERVED_WRITE, Strategy};
 use crate::plan::{self, FileFacts};
-use crate::request::Direction;
 use crate::request::Kind;
 use crate::statistics::CallStatistics;
 use crate::storage::FileSystem;

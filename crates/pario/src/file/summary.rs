@@ -6,9 +6,9 @@ use super::Handle;
 use super::handle::State;
 use crate::comm::collective::{broadcast, reduce};
 use crate::datatype::wire::{Reader, Writer};
+use crate::direction::Direction;
 use crate::error::Result;
 use crate::hints::Statistics;
-use crate::request::Direction;
 use crate::statistics::{CallStatistics, FileStatistics, Records, Summary, calls_max};
 
 impl Handle {

@@ -12,6 +12,7 @@ use super::bounds::{
 };
 use super::parse::{self, Parsed};
 use super::{Hints, Statistics, Strategy, Switch};
+use crate::error::Error;
 
 /// What a known name means.
 #[derive(Debug)]
@@ -102,7 +103,7 @@ pub(super) enum Field {
 impl Field {
     /// Sets the field from text, or says why not and leaves it as it is.
     fn set(&self, hints: &mut Hints, text: &str) -> Parsed<()> {
-        let chosen = |error: crate::Error| error.to_string();
+        let chosen = |error: Error| error.to_string();
         match self {
             Field::Bytes(field, bounds) => *field(hints) = parse::bytes(text, bounds.clone())?,
             Field::BytesOrUnset(field, bounds) => {

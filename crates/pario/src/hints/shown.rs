@@ -1,6 +1,6 @@
 //! What is said of hints when a file is opened, by rank 0.
 //!
-//! Hints that do not come from the program and have no effect are warned of: whoever sets a
+//! Hints that do not come from the program and have no effect are warned of: who sets a
 //! variable or writes a hint file expects that it does something. Programs are different: theirs
 //! may be for another MPI library. Hints that a stronger one overrides are not warned of.
 //!

@@ -17,4 +17,4 @@ pub mod paper;
 pub mod presets;
 pub mod profile;
 
-pub use crate::request::Direction;
+pub use crate::direction::Direction;

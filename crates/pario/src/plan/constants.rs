@@ -15,7 +15,7 @@ pub(crate) const SLOTS_PER_CORE: u64 = 2;
 /// On nodes of few cores, this number of windows is read at a time: more leave the cache that cores
 /// share, with fewer ranks wait for slots.
 pub(crate) const READ_SLOTS_MIN: u64 = 8;
-/// The same for writes, whose bytes are stored past the caches (non-temporal stores).
+/// The same for writes, whose bytes are stored by non-temporal stores.
 pub(crate) const WRITE_SLOTS_MIN: u64 = 16;
 /// Pieces of different ranks that are shorter than a cache line are packed by rank in a shared
 /// window: otherwise cores take lines away from each other.
@@ -34,7 +34,7 @@ pub(crate) const CACHED_WINDOW_BYTES: u64 = 1 << 20;
 /// only when the receiver is ready for them.
 pub(crate) const MESSAGE_BYTES: u64 = 32 << 10;
 /// A window where every rank has one and bytes are copied in each phase: all of them stay in cache.
-pub(crate) const RELAYED_WINDOW_BYTES: u64 = 512 << 10;
+pub(crate) const FORWARDED_WINDOW_BYTES: u64 = 512 << 10;
 /// Longer windows of aggregators on several nodes, from which the cost model chooses: fewer
 /// messages and storage calls, but less of the exchange goes on while storage works.
 pub(crate) const LONGER_WINDOWS_BYTES: [u64; 3] = [1 << 20, 4 << 20, 16 << 20];

@@ -606,10 +606,11 @@ impl<'a> Scene<'a> {
         cost.add(Cause::Messages, messages_us);
         cost.add(Cause::BytesBetweenNodes, away_us);
         cost.add(Cause::BytesOnNode, local_us);
-        let relayed = self.node_bytes() / 2.0 * f64::from(phases.count);
+        let forwarded = self.node_bytes() / 2.0 * f64::from(phases.count);
         // Each byte is once in users' memory, whose order may be random.
         let usual_us = self.copies_us(self.node_bytes(), self.node_ranks);
-        let packed_us = self.copies_us(relayed, self.node_ranks) + self.user_copies_us() - usual_us;
+        let packed_us =
+            self.copies_us(forwarded, self.node_ranks) + self.user_copies_us() - usual_us;
         cost.add(Cause::PiecesPacked, packed_us);
         match phases.is_complete() {
             true => {
@@ -645,7 +646,7 @@ mod tests {
     use crate::plan::FileFacts;
     use crate::plan::choose::all_candidates;
 
-    /// Two ranks that take turns with pieces of 4096 bytes, beginning at `first`.
+    /// Two ranks that alternate with pieces of 4096 bytes, beginning at `first`.
     fn requests(first: u64, turns: u64) -> Vec<Request> {
         let one = |rank: u64| {
             Request::of_pieces(

@@ -21,9 +21,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::direction::Direction;
 use crate::hints::{Hints, Strategy, Switch};
 use crate::model::profile::Profile;
-use crate::request::Direction;
 
 pub(crate) mod butterfly;
 mod cause;

@@ -8,8 +8,8 @@ use std::ops::Range;
 use super::Correction;
 use crate::access::{Access, InMemory};
 use crate::datatype::wire::{Reader, Writer};
+use crate::direction::Direction;
 use crate::error::Result;
-use crate::request::Direction;
 
 /// What the planner knows of one rank's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,8 +20,8 @@ use std::fmt;
 use std::ops::Range;
 
 use super::constants::{
-    CACHE_LINE_BYTES, CACHED_WINDOW_BYTES, MANY_PER_CORE, MESSAGE_BYTES, PACKED_PARTS,
-    READ_SLOTS_MIN, RELAYED_WINDOW_BYTES, ROUNDS_MAX, SHARED_WINDOW_BYTES, SHARED_WINDOW_BYTES_MIN,
+    CACHE_LINE_BYTES, CACHED_WINDOW_BYTES, FORWARDED_WINDOW_BYTES, MANY_PER_CORE, MESSAGE_BYTES,
+    PACKED_PARTS, READ_SLOTS_MIN, ROUNDS_MAX, SHARED_WINDOW_BYTES, SHARED_WINDOW_BYTES_MIN,
     SLOTS_PER_CORE, WRITE_SLOTS_MIN,
 };
 use super::{Direction, FileFacts, Phases, Planning, index, rank_of};
@@ -169,7 +169,7 @@ fn direct(planning: &Planning<'_>, aggregators: &[u32]) -> Shuffled {
 /// Through phases, a domain for each class of ranks.
 pub(super) fn through(planning: &Planning<'_>, classes: &[u32], phases: Phases) -> Shuffled {
     let placement = Placement::Own(Route::Phases(phases));
-    Shuffled::new(planning, classes, (RELAYED_WINDOW_BYTES, placement))
+    Shuffled::new(planning, classes, (FORWARDED_WINDOW_BYTES, placement))
 }
 
 /// Multiples of this are where domains best begin and end.
@@ -494,9 +494,9 @@ fn chosen(hints: &Hints, file: &FileFacts) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::direction::Direction;
     use crate::hints::Hints;
     use crate::plan::{Conditions, Request};
-    use crate::request::Direction;
 
     fn plan(nodes: Vec<u32>, reach: Range<u64>, hints: &Hints) -> Shuffled {
         let cores = vec![2; nodes.iter().max().map_or(0, |&last| index(last) + 1)];

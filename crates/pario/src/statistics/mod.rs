@@ -9,11 +9,12 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::datatype::wire::{Reader, Writer};
+use crate::direction::Direction;
 use crate::error::Result;
 use crate::hints::Strategy;
 use crate::number::wide;
 use crate::plan::{Conditions, Correction, Plan, Request};
-use crate::request::{Direction, Kind};
+use crate::request::Kind;
 
 mod figures;
 mod json;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::FileStatistics;
 use super::record::{self, Records};
-use crate::file::AccessMode;
 use crate::hints::{HintOrigin, HintReport, Recording, printable};
 use crate::plan::FileFacts;
+use crate::request::AccessMode;
 
 /// Columns of a line; names of files and reasons may make one longer.
 const COLUMNS: usize = 100;

@@ -283,14 +283,14 @@ fn new_page() -> Result<Box<[u8]>> {
 }
 
 /// The share of one page in an access.
-struct Part {
+struct PageShare {
     page: u64,
     within: Range<usize>,
     memory: Range<usize>,
 }
 
 /// Divides an access at the borders of pages.
-fn parts(offset: u64, len: usize) -> impl Iterator<Item = Part> {
+fn parts(offset: u64, len: usize) -> impl Iterator<Item = PageShare> {
     let mut done = 0;
     std::iter::from_fn(move || {
         let here = offset + file_len(done);
@@ -298,7 +298,7 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = Part> {
         let count = (memory_len(PAGE_BYTES) - start).min(len - done);
         let memory = done..done + count;
         done += count;
-        let part = Part { page: here / PAGE_BYTES, within: start..start + count, memory };
+        let part = PageShare { page: here / PAGE_BYTES, within: start..start + count, memory };
         (count > 0).then_some(part)
     })
 }

@@ -30,9 +30,9 @@ use super::{
     Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Storage, adjacent,
     check_pieces, check_run, file_len, total_len,
 };
+use crate::direction::Direction;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::narrow;
-use crate::request::Direction;
 
 #[cfg(feature = "io-uring")]
 mod at_once;
@@ -341,12 +341,12 @@ impl Storage for PosixFile {
 
 /// How far a transfer came, and why it did not come further.
 #[derive(Debug)]
-struct Transfer {
+struct Moved {
     moved: usize,
     outcome: io::Result<()>,
 }
 
-impl Transfer {
+impl Moved {
     /// The bytes that moved, or an error that names the first byte that did not.
     fn finish(self, operation: &str, offset: u64) -> Result<usize> {
         let moved = file_len(self.moved);
@@ -368,7 +368,7 @@ fn transfer_all(
     len: usize,
     direction: Direction,
     mut raw: impl FnMut(usize) -> io::Result<usize>,
-) -> Transfer {
+) -> Moved {
     let mut moved = 0;
     let mut idle = false;
     while moved < len {
@@ -376,7 +376,7 @@ fn transfer_all(
             Ok(0) if direction == Direction::Read => break,
             Ok(0) if idle => {
                 let error = io::Error::new(ErrorKind::WriteZero, "the device takes no bytes");
-                return Transfer { moved, outcome: Err(error) };
+                return Moved { moved, outcome: Err(error) };
             }
             Ok(0) => idle = true,
             Ok(count) => {
@@ -385,17 +385,17 @@ fn transfer_all(
                 idle = false;
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Transfer { moved, outcome: Err(error) },
+            Err(error) => return Moved { moved, outcome: Err(error) },
         }
     }
-    Transfer { moved, outcome: Ok(()) }
+    Moved { moved, outcome: Ok(()) }
 }
 
 /// [`transfer_all`] into several slices: `raw` also gets what is left of them.
 fn read_vector(
     mut rest: &mut [IoSliceMut<'_>],
     mut raw: impl FnMut(usize, &mut [IoSliceMut<'_>]) -> io::Result<usize>,
-) -> Transfer {
+) -> Moved {
     let len = rest.iter().map(|slice| slice.len()).sum();
     let mut before = 0;
     transfer_all(len, Direction::Read, |done| {
@@ -409,7 +409,7 @@ fn read_vector(
 fn write_vector(
     mut rest: &mut [IoSlice<'_>],
     mut raw: impl FnMut(usize, &[IoSlice<'_>]) -> io::Result<usize>,
-) -> Transfer {
+) -> Moved {
     let len = rest.iter().map(|slice| slice.len()).sum();
     let mut before = 0;
     transfer_all(len, Direction::Write, |done| {
@@ -505,7 +505,7 @@ mod tests {
         len: usize,
         direction: Direction,
         results: impl IntoIterator<Item = io::Result<usize>>,
-    ) -> (Transfer, Vec<usize>) {
+    ) -> (Moved, Vec<usize>) {
         let mut results: VecDeque<_> = results.into_iter().collect();
         let mut calls = Vec::new();
         let transfer = transfer_all(len, direction, |done| {

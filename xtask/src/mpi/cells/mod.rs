@@ -3,7 +3,7 @@
 //! The machine is calibrated for threads and for each MPI, on each file system, and again for some
 //! seconds before each workload: the speed of a shared machine changes within minutes. A cell is
 //! one workload of the papers in one direction, on some ranks, by one transport, on one file
-//! system. `pario bench` measures it, verifies every byte, and lets the strategies take turns. One
+//! system. `pario bench` measures it, verifies every byte, and lets the strategies alternate. One
 //! run with all strategies drops those that are far behind; the others run again several times: so
 //! the best is found. It and `auto` then run against each other. These runs are others than those
 //! that found the best one, because the best of several equal strategies is the one that was lucky.
@@ -94,7 +94,7 @@ fn name(transport: Transport<'_>) -> &'static str {
 }
 
 /// What all runs need.
-struct Bench<'a> {
+struct CellBench<'a> {
     setup: &'a Setup,
     program: PathBuf,
     /// Where profiles are.
@@ -115,7 +115,7 @@ pub(crate) fn run(root: &Path, arguments: &CellsArguments) -> Result<String, Str
     if !arguments.keep_profiles {
         clients::remove(&config)?;
     }
-    let bench = Bench { setup: &setup, program, config, arguments };
+    let bench = CellBench { setup: &setup, program, config, arguments };
     let directories = match &arguments.directory {
         // Ranks of an MPI may start elsewhere.
         Some(directory) => vec![std::path::absolute(directory).map_err(|error| error.to_string())?],
@@ -138,7 +138,7 @@ pub(crate) fn run(root: &Path, arguments: &CellsArguments) -> Result<String, Str
     }
 }
 
-impl Bench<'_> {
+impl CellBench<'_> {
     fn transports(&self) -> impl Iterator<Item = Transport<'_>> {
         let mpis = self.setup.mpis.iter().filter(|mpi| MPIS.contains(&mpi.name)).map(Some);
         let wanted = |transport: &Transport<'_>| {

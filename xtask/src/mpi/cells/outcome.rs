@@ -22,11 +22,11 @@ pub(super) struct Line {
     seconds: f64,
     predicted_seconds: Option<f64>,
     verified: bool,
-    machine: Machine,
+    machine: RecordedMachine,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Machine {
+struct RecordedMachine {
     file_system: Option<String>,
 }
 

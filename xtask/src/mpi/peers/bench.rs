@@ -13,7 +13,7 @@ use super::super::{Places, launch};
 use super::job::{Job, Pace};
 use super::output::{self, Figures, Key, Skipped};
 use super::record::{self, Line, Side};
-use super::{MPIS, NAME, PeersArguments, Place, table};
+use super::{MPIS, NAME, PeersArguments, ScratchPlace, table};
 
 /// Seconds that a run may take for all that is not measured.
 const BESIDES_SECONDS: f64 = 120.0;
@@ -103,7 +103,7 @@ impl<'a> Bench<'a> {
     /// Measures everything in one directory.
     pub(super) fn run_in(
         &self,
-        place: &Place,
+        place: &ScratchPlace,
         arguments: &PeersArguments,
         record: Option<&Path>,
         done: &mut Done,
@@ -127,7 +127,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Runs some jobs on every MPI and on both sides in turn, as often as is cheap.
-    fn measure(&self, batch: &[Job], place: &Place) -> Result<All, String> {
+    fn measure(&self, batch: &[Job], place: &ScratchPlace) -> Result<All, String> {
         let mut all = All::new();
         let mut is_long = BTreeMap::new();
         for repeat in 0..self.repeat {
@@ -161,7 +161,7 @@ impl<'a> Bench<'a> {
         &self,
         (mpi, side): (usize, Side),
         batch: &[Job],
-        place: &Place,
+        place: &ScratchPlace,
         figures: &mut BTreeMap<Key, Figures>,
     ) -> Result<f64, String> {
         let ranks = batch.first().map_or(1, |job| job.ranks);
@@ -332,7 +332,7 @@ impl Bench<'_> {
         &self,
         pario: bool,
         batch: &[Job],
-        place: &Place,
+        place: &ScratchPlace,
     ) -> Result<Outcome, String> {
         let mut figures = BTreeMap::new();
         let side = if pario { Side::Pario } else { Side::Own };

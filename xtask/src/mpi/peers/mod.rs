@@ -98,7 +98,7 @@ pub(crate) struct PeersArguments {
 }
 
 /// Where files are written.
-struct Place {
+struct ScratchPlace {
     directory: PathBuf,
     kind: String,
 }
@@ -253,7 +253,7 @@ impl PeersArguments {
     }
 
     /// The directories to write in; those of before are gone.
-    fn places(&self, places: &Places) -> Result<Vec<Place>, String> {
+    fn places(&self, places: &Places) -> Result<Vec<ScratchPlace>, String> {
         let shared = PathBuf::from("/dev/shm");
         let build = places.mpi.join("scratch");
         let mut wanted = match (&self.directory, self.quick) {
@@ -273,7 +273,7 @@ impl PeersArguments {
             let real = directory.canonicalize();
             let directory = real.map_err(|error| format!("{}: {error}", directory.display()))?;
             let kind = record::file_system(&mounts, &directory);
-            Ok(Place { directory, kind })
+            Ok(ScratchPlace { directory, kind })
         };
         wanted.into_iter().map(place).collect()
     }

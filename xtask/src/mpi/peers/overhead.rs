@@ -41,7 +41,8 @@ pub(super) fn run(
             for &ranks in &ranks {
                 let [mut own, mut pario] = [Figures::new(), Figures::new()];
                 for _ in 0..repeat {
-                    let run = Run { mpi, program: &program, ranks, directory: &place.directory };
+                    let run =
+                        OverheadRun { mpi, program: &program, ranks, directory: &place.directory };
                     run.measure(None, &mut own)?;
                     run.measure(bench.library.clone(), &mut pario)?;
                 }
@@ -61,16 +62,16 @@ fn show(mpi: &str, ranks: u32, own: &Figures, pario: &Figures) {
     }
 }
 
-struct Run<'a> {
+struct OverheadRun<'a> {
     mpi: &'a Mpi,
     program: &'a Path,
     ranks: u32,
     directory: &'a Path,
 }
 
-impl Run<'_> {
+impl OverheadRun<'_> {
     fn measure(&self, library: Option<PathBuf>, figures: &mut Figures) -> Result<(), String> {
-        let Run { mpi, program, ranks, directory } = self;
+        let OverheadRun { mpi, program, ranks, directory } = self;
         let start = Start {
             ranks: *ranks,
             words: vec![(*program).into(), directory.join("peers.data").into()],

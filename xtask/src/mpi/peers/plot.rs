@@ -10,7 +10,7 @@ use super::table::{mpi_name, own_name};
 const SIZE: (u32, u32) = (960, 420);
 
 /// One line of the picture.
-struct Series {
+struct RatioLine {
     name: String,
     /// Block size, time relative to Block I/O, and whether it takes longer than that.
     points: Vec<(f64, f64, bool)>,
@@ -71,8 +71,8 @@ fn choose(lines: &[Line]) -> Option<Chosen<'_>> {
 }
 
 /// The lines of one panel.
-fn series(chosen: &Chosen<'_>, direction: &str) -> Vec<Series> {
-    let mut all: Vec<Series> = Vec::new();
+fn series(chosen: &Chosen<'_>, direction: &str) -> Vec<RatioLine> {
+    let mut all: Vec<RatioLine> = Vec::new();
     for line in chosen.lines.iter().filter(|line| line.direction == direction) {
         let name = match line.side {
             Side::Own => own_name(&line.mpi).to_owned(),
@@ -93,7 +93,7 @@ fn series(chosen: &Chosen<'_>, direction: &str) -> Vec<Series> {
         let point = (size, time / block_io, line.seconds.is_none());
         match all.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
-            None => all.push(Series { name, points: vec![point] }),
+            None => all.push(RatioLine { name, points: vec![point] }),
         }
     }
     all.iter_mut().for_each(|one| one.points.sort_by(|one, other| one.0.total_cmp(&other.0)));
@@ -112,7 +112,7 @@ fn color(name: &str) -> RGBColor {
 fn draw_panel(
     panel: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
     direction: &str,
-    all: &[Series],
+    all: &[RatioLine],
     frame: &Frame,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let Frame { sizes: (left, right), ratios: (low, high) } = *frame;

@@ -35,7 +35,7 @@ pub(super) struct Line {
     pub(super) seconds: Option<f64>,
     /// The same of the first call after the file was opened.
     pub(super) first_seconds: Option<f64>,
-    /// Of the rank that took longest; less, where ranks share processors.
+    /// Of the rank that took longest; less, on an oversubscribed node.
     pub(super) longest_rank_seconds: Option<f64>,
     /// Of the processors, all ranks together.
     pub(super) cpu_seconds: Option<f64>,

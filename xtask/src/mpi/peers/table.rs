@@ -18,7 +18,7 @@ struct Time {
 }
 
 /// One line of the table: all sides of one thing.
-struct Row<'a> {
+struct TableRow<'a> {
     lines: Vec<&'a Line>,
 }
 
@@ -42,8 +42,8 @@ pub(super) fn mpi_name(mpi: &str) -> &str {
 }
 
 /// Groups lines into rows, in the order in which they come.
-fn rows(lines: &[Line]) -> Vec<Row<'_>> {
-    let mut rows: Vec<Row<'_>> = Vec::new();
+fn rows(lines: &[Line]) -> Vec<TableRow<'_>> {
+    let mut rows: Vec<TableRow<'_>> = Vec::new();
     let place = |line: &Line| {
         let texts = [&line.directory, &line.workload, &line.shape, &line.direction];
         (texts.map(String::clone), line.level, line.ranks)
@@ -51,13 +51,13 @@ fn rows(lines: &[Line]) -> Vec<Row<'_>> {
     for line in lines {
         match rows.iter_mut().find(|row| place(row.lines[0]) == place(line)) {
             Some(row) => row.lines.push(line),
-            None => rows.push(Row { lines: vec![line] }),
+            None => rows.push(TableRow { lines: vec![line] }),
         }
     }
     rows
 }
 
-impl Row<'_> {
+impl TableRow<'_> {
     fn time(&self, mpi: &str, side: Side) -> Option<Time> {
         let line = self.lines.iter().find(|line| line.mpi == mpi && line.side == side)?;
         let exact = line.seconds.map(|seconds| Time { seconds, is_bound: false });
@@ -177,11 +177,12 @@ pub(super) fn summary(lines: &[Line]) -> String {
     let rows = rows(lines);
     for directory in distinct(lines.iter().map(|line| line.directory.as_str())) {
         for level in [0, 2, 3] {
-            let is_here =
-                |row: &&Row<'_>| row.lines[0].directory == directory && row.lines[0].level == level;
-            let here: Vec<&Row<'_>> = rows.iter().filter(is_here).collect();
+            let is_here = |row: &&TableRow<'_>| {
+                row.lines[0].directory == directory && row.lines[0].level == level
+            };
+            let here: Vec<&TableRow<'_>> = rows.iter().filter(is_here).collect();
             for pario in &mpis {
-                let mut tell = |own: &str, gain: &dyn Fn(&Row<'_>) -> Option<Time>| {
+                let mut tell = |own: &str, gain: &dyn Fn(&TableRow<'_>) -> Option<Time>| {
                     let gains = here.iter().filter_map(|row| Some((gain(row)?, row.name())));
                     if let Some(said) = said(gains.collect()) {
                         let name = mpi_name(pario);

@@ -1,5 +1,5 @@
-//! Multiple-phase collective I/O (paper 000) and the executor of paper 002: bytes go from partner
-//! to partner, half of them in each phase; then every rank stores what it has.
+//! Multiple-phase collective I/O (paper 000) and the executor of paper 002: bytes are stored
+//! and forwarded, half of them in each phase; then every rank stores what it has.
 //!
 //! The file is divided among classes of ranks as in pario's plan: in the order of the reversed
 //! bits of their numbers. With all phases a rank has one contiguous domain, with fewer it has

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Inspection, Packing, Phase, Place, Tuple, equal_share, joined};
-use crate::comm::collective::{index, rank_of};
+use crate::number::{index, rank_of};
 use crate::plan::butterfly::Butterfly;
 
 /// Tuples of which the n-th entry can be found.

@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use super::general::{Indexed, Inspector, Run, packing};
 use super::*;
-use crate::comm::collective::{index, rank_of};
-use crate::number::narrow;
+use crate::number::{index, narrow, rank_of};
 
 /// A source of distributions; its seed is printed and can be set with `PARIO_SEED`.
 struct Random {

@@ -39,11 +39,11 @@ pub(super) struct FileLocks {
     mode: OpenMode,
     // Held while the kernel is asked, so that table and kernel always agree. The kernel does not
     // wait for other holders of locks in these calls.
-    state: Mutex<State>,
+    state: Mutex<LocksState>,
 }
 
 #[derive(Default)]
-struct State {
+struct LocksState {
     table: LockTable,
     /// How often all locks of the file have been given up.
     given_up: u64,
@@ -80,7 +80,7 @@ impl FileLocks {
         })))
     }
 
-    fn hold(&self) -> MutexGuard<'_, State> {
+    fn hold(&self) -> MutexGuard<'_, LocksState> {
         // A panic elsewhere leaves no half-made change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

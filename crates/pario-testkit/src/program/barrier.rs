@@ -6,13 +6,13 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-pub(super) struct Meeting {
+pub(super) struct Barrier {
     size: usize,
-    state: Mutex<State>,
+    state: Mutex<BarrierState>,
 }
 
 #[derive(Default)]
-struct State {
+struct BarrierState {
     here: usize,
     /// How often all ranks have passed.
     number: u64,
@@ -20,12 +20,12 @@ struct State {
     broken: bool,
 }
 
-impl Meeting {
-    pub(super) fn new(size: usize) -> Meeting {
-        Meeting { size, state: Mutex::default() }
+impl Barrier {
+    pub(super) fn new(size: usize) -> Barrier {
+        Barrier { size, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BarrierState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,7 +66,7 @@ impl Meeting {
 }
 
 /// Breaks the barrier when its rank panics.
-pub(super) struct Attendance<'a>(pub(super) &'a Meeting);
+pub(super) struct Attendance<'a>(pub(super) &'a Barrier);
 
 impl Drop for Attendance<'_> {
     fn drop(&mut self) {

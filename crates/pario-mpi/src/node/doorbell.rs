@@ -36,7 +36,7 @@ use super::place::{Place, nonce};
 /// What a process listens to. Zeroed memory is one.
 #[derive(Default)]
 #[repr(C, align(64))]
-pub(crate) struct Bell {
+pub(crate) struct Doorbell {
     /// Says whose it is.
     nonce: AtomicU64,
     rings: AtomicU32,
@@ -46,7 +46,7 @@ pub(crate) struct Bell {
 /// What the system calls its memory.
 const NAME: &str = "pario-bell";
 
-impl Bell {
+impl Doorbell {
     /// Wakes all listeners, and makes everything done before visible to them.
     pub(crate) fn ring(&self) {
         fence(Ordering::SeqCst);
@@ -63,66 +63,66 @@ impl Bell {
         self.listeners.fetch_add(1, Ordering::SeqCst);
         let heard = self.rings.load(Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        Listening { bell: self, heard }
+        Listening { doorbell: self, heard }
     }
 }
 
-/// Somebody who hears a bell.
+/// Somebody who hears a doorbell.
 pub(crate) struct Listening<'a> {
-    bell: &'a Bell,
+    doorbell: &'a Doorbell,
     heard: u32,
 }
 
 impl Listening<'_> {
-    /// Sleeps until the bell has been rung since this began to listen, or `longest` has passed. It
-    /// may also wake without a reason.
+    /// Sleeps until the doorbell has been rung since this began to listen, or `longest` has passed.
+    /// It may also wake without a reason.
     pub(crate) fn sleep(&self, longest: Duration) {
         let timeout = Timespec {
             tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(longest.subsec_nanos()),
         };
         // All its errors (rung meanwhile, interrupted, time passed) mean: look again.
-        let _ = futex::wait(&self.bell.rings, Flags::empty(), self.heard, Some(&timeout));
+        let _ = futex::wait(&self.doorbell.rings, Flags::empty(), self.heard, Some(&timeout));
     }
 }
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        self.bell.listeners.fetch_sub(1, Ordering::SeqCst);
+        self.doorbell.listeners.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// The bell of this process, with the file that others map.
-fn own_file() -> &'static (Option<File>, &'static Bell) {
-    static OWN: OnceLock<(Option<File>, &'static Bell)> = OnceLock::new();
+/// The doorbell of this process, with the file that others map.
+fn own_file() -> &'static (Option<File>, &'static Doorbell) {
+    static OWN: OnceLock<(Option<File>, &'static Doorbell)> = OnceLock::new();
     OWN.get_or_init(|| match make() {
-        Some((file, bell)) => (Some(file), bell),
+        Some((file, doorbell)) => (Some(file), doorbell),
         // No other process can ring it; sleeps have a time limit.
         None => (None, Box::leak(Box::default())),
     })
 }
 
-fn make() -> Option<(File, &'static Bell)> {
+fn make() -> Option<(File, &'static Doorbell)> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(rustix::fs::memfd_create(NAME, flags).ok()?);
-    file.set_len(u64::try_from(size_of::<Bell>()).ok()?).ok()?;
+    file.set_len(u64::try_from(size_of::<Doorbell>()).ok()?).ok()?;
     found::seal(&file)?;
-    let bell = map(&file)?;
-    bell.nonce.store(nonce(), Ordering::SeqCst);
-    Some((file, bell))
+    let doorbell = map(&file)?;
+    doorbell.nonce.store(nonce(), Ordering::SeqCst);
+    Some((file, doorbell))
 }
 
-/// Maps a bell for good.
-fn map(file: &File) -> Option<&'static Bell> {
-    let mapping = MmapRaw::map_raw(file).ok().filter(|map| map.len() >= size_of::<Bell>())?;
-    let place = Box::leak(Box::new(mapping)).as_mut_ptr().cast::<Bell>();
+/// Maps a doorbell for good.
+fn map(file: &File) -> Option<&'static Doorbell> {
+    let mapping = MmapRaw::map_raw(file).ok().filter(|map| map.len() >= size_of::<Doorbell>())?;
+    let place = Box::leak(Box::new(mapping)).as_mut_ptr().cast::<Doorbell>();
     // SAFETY: the mapping is aligned to a page, long enough and never undone; zeroed memory is a
-    // bell, and all processes use it as the atomic numbers that it is made of.
+    // doorbell, and all processes use it as the atomic numbers that it is made of.
     Some(unsafe { &*place })
 }
 
-/// The bell of this process.
-pub(crate) fn own() -> &'static Bell {
+/// The doorbell of this process.
+pub(crate) fn own() -> &'static Doorbell {
     own_file().1
 }
 
@@ -131,17 +131,17 @@ pub(super) fn descriptor() -> i32 {
     own_file().0.as_ref().map_or(-1, File::as_raw_fd)
 }
 
-/// The bell of another process of this node, if it can be mapped.
-pub(super) fn of(place: &Place) -> Option<&'static Bell> {
-    static KNOWN: Mutex<Option<HashMap<(i32, u64), &'static Bell>>> = Mutex::new(None);
+/// The doorbell of another process of this node, if it can be mapped.
+pub(super) fn of(place: &Place) -> Option<&'static Doorbell> {
+    static KNOWN: Mutex<Option<HashMap<(i32, u64), &'static Doorbell>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
     let key = (place.process, place.nonce);
-    if let Some(bell) = known.get(&key) {
-        return Some(bell);
+    if let Some(doorbell) = known.get(&key) {
+        return Some(doorbell);
     }
-    let bell = map(&found::open(place, (place.bell, NAME), size_of::<Bell>())?)?;
-    Some(*known.entry(key).or_insert(bell))
+    let doorbell = map(&found::open(place, (place.doorbell, NAME), size_of::<Doorbell>())?)?;
+    Some(*known.entry(key).or_insert(doorbell))
 }
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    /// A file that is no bell.
+    /// A file that is no doorbell.
     fn tempfile() -> File {
         let file = File::from(rustix::fs::memfd_create("other", MemfdFlags::CLOEXEC).unwrap());
         file.set_len(3).unwrap();
@@ -162,28 +162,29 @@ mod tests {
 
     #[test]
     fn a_ring_between_listening_and_sleeping_is_not_lost() {
-        let bell = Bell::default();
-        let listening = bell.listen();
-        bell.ring();
+        let doorbell = Doorbell::default();
+        let listening = doorbell.listen();
+        doorbell.ring();
         listening.sleep(LONG);
         drop(listening);
-        bell.ring();
-        assert_eq!(bell.rings.load(Ordering::SeqCst), 1, "nobody listened to the second ring");
+        doorbell.ring();
+        assert_eq!(doorbell.rings.load(Ordering::SeqCst), 1, "nobody listened to the second ring");
     }
 
     /// Two threads pass a number to and fro; a lost ring would leave both asleep for an hour.
     #[test]
-    fn whoever_sleeps_is_woken() {
-        let _watchdog = Watchdog::new("whoever_sleeps_is_woken");
-        let (bells, turn) = ([Bell::default(), Bell::default()], AtomicU64::new(0));
+    fn a_rank_that_sleeps_is_woken() {
+        let _watchdog = Watchdog::new("a_rank_that_sleeps_is_woken");
+        let (doorbells, turn) = ([Doorbell::default(), Doorbell::default()], AtomicU64::new(0));
         std::thread::scope(|scope| {
             for own in 0..2u64 {
-                let (bells, turn) = (&bells, &turn);
+                let (doorbells, turn) = (&doorbells, &turn);
                 scope.spawn(move || {
-                    let (bell, other) = (&bells[own as usize], &bells[1 - own as usize]);
+                    let (doorbell, other) =
+                        (&doorbells[own as usize], &doorbells[1 - own as usize]);
                     for round in 0..20_000u64 {
                         while turn.load(Ordering::Relaxed) != 2 * round + own {
-                            let listening = bell.listen();
+                            let listening = doorbell.listen();
                             if turn.load(Ordering::Relaxed) != 2 * round + own {
                                 listening.sleep(LONG);
                             }
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_is_found_by_the_place_of_its_process_only() {
+    fn a_doorbell_is_found_by_the_place_of_its_process_only() {
         let mut place = Place::of_this_process(None, NodeMemory::Segment);
         let other = of(&place).unwrap();
         let listening = own().listen();
@@ -206,10 +207,10 @@ mod tests {
         listening.sleep(LONG);
         place.nonce ^= 1;
         assert!(of(&place).is_none(), "another process has that number now");
-        place.bell = -1;
+        place.doorbell = -1;
         assert!(of(&place).is_none());
         let file = tempfile();
-        place.bell = file.as_raw_fd();
+        place.doorbell = file.as_raw_fd();
         assert!(of(&place).is_none(), "another file has that descriptor now");
         assert_eq!(file.metadata().unwrap().len(), 3);
     }

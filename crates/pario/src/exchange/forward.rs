@@ -17,10 +17,10 @@ use super::executor::Executor;
 use super::messages::{GAVE_UP, malformed};
 use crate::access::memory::Parcel;
 use crate::comm::Lane;
+use crate::direction::Direction;
 use crate::error::Result;
 use crate::number::{narrow, wide};
 use crate::plan::Phases;
-use crate::request::Direction;
 use crate::virtual_time::Moment;
 
 /// Bytes of a length in a message.
@@ -48,17 +48,17 @@ impl Packet {
 pub(super) type Packets = HashMap<(u32, u32), Packet>;
 
 /// One source and one class.
-type Key = (u32, u32);
+type PacketKey = (u32, u32);
 
 /// The packets of a message from one rank to another, in the order in which they stand in it.
-fn keys(phases: Phases, from: u32, to: u32, phase: u32) -> Vec<Key> {
+fn keys(phases: Phases, from: u32, to: u32, phase: u32) -> Vec<PacketKey> {
     let sources = phases.sources(from, phase).into_iter();
     let classes: Vec<u32> = phases.classes_of(to, phase + 1).collect();
     sources.flat_map(|source| classes.iter().map(move |&class| (source, class))).collect()
 }
 
 /// Takes a message apart.
-fn unpack(bytes: Vec<u8>, keys: &[Key], packets: &mut Packets) -> Result<()> {
+fn unpack(bytes: Vec<u8>, keys: &[PacketKey], packets: &mut Packets) -> Result<()> {
     let (mut at, end) = (keys.len() * LEN_BYTES, bytes.len());
     let header = bytes.get(..at).ok_or_else(malformed)?;
     let lens: Vec<usize> = header
@@ -76,7 +76,7 @@ fn unpack(bytes: Vec<u8>, keys: &[Key], packets: &mut Packets) -> Result<()> {
 
 impl Executor<'_> {
     /// Write: brings the packets of this round to the ranks that store them.
-    pub(super) async fn relay_forth(&mut self, phases: Phases, round: u64) -> Result<()> {
+    pub(super) async fn forward_writes(&mut self, phases: Phases, round: u64) -> Result<()> {
         self.mail.packets.clear();
         let rank = self.job.communicator.rank();
         for phase in 0..phases.count {
@@ -94,7 +94,7 @@ impl Executor<'_> {
 
     /// A message of packets that this rank has; its own come from its buffer in a write. A rank
     /// that has given up writes nothing, but passes on what is read.
-    fn pack(&mut self, keys: &[Key], round: u64) -> Vec<u8> {
+    fn pack(&mut self, keys: &[PacketKey], round: u64) -> Vec<u8> {
         let rank = self.job.communicator.rank();
         let writes = self.job.prepared.direction == Direction::Write;
         if writes && self.mail.gave_up {
@@ -134,7 +134,7 @@ impl Executor<'_> {
 
     /// Read: brings the packets of this round from the ranks that fetched them to those that asked
     /// for them. A rank that has given up still passes on what it gets.
-    pub(super) async fn relay_back(&mut self, phases: Phases, round: u64) -> Result<()> {
+    pub(super) async fn forward_reads(&mut self, phases: Phases, round: u64) -> Result<()> {
         let rank = self.job.communicator.rank();
         for phase in (0..phases.count).rev() {
             let began = Moment::now();
@@ -159,7 +159,7 @@ impl Executor<'_> {
     }
 
     /// Sends packets, if there are any.
-    fn send_packets(&mut self, to: u32, keys: &[Key], round: u64) -> Result<()> {
+    fn send_packets(&mut self, to: u32, keys: &[PacketKey], round: u64) -> Result<()> {
         if keys.is_empty() {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl Executor<'_> {
     }
 
     /// Receives packets, if there are any.
-    async fn receive_packets(&mut self, from: u32, keys: &[Key]) -> Result<()> {
+    async fn receive_packets(&mut self, from: u32, keys: &[PacketKey]) -> Result<()> {
         if keys.is_empty() {
             return Ok(());
         }
