@@ -92,8 +92,8 @@ fn check_in(root: &Path, program: &Path, browser: &str, place: &Path) -> Result<
     Ok(format!("{browser}: {}", seen.join("; ")))
 }
 
-/// A page and its CSV, from a quick benchmark, a recording, ways to serve its calls, the studies and
-/// the model of paper 001.
+/// A page and its CSV, from a quick benchmark, a recording, ways to serve its calls, the studies
+/// and the model of paper 001.
 fn make(root: &Path, program: &Path, place: &Path) -> Result<(String, String), String> {
     let run = |arguments: &[&str], variables: &[(&str, String)]| {
         let mut command = Command::new(program);

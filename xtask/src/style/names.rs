@@ -20,7 +20,7 @@ const MORE_TODAY: &[(&str, usize)] = &[
     ("Call", 3),
     ("Case", 3),
     ("Choice", 3),
-    ("Device", 4),
+    ("Device", 3),
     ("Document", 4),
     ("Done", 3),
     ("Factors", 3),

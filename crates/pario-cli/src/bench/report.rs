@@ -75,7 +75,7 @@ pub(crate) struct Figure {
 
 /// A result as programs get it.
 #[derive(Serialize)]
-struct Record<'a> {
+struct BenchRecord<'a> {
     workload: &'a str,
     /// Which part of its program, if there are several.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -315,7 +315,7 @@ impl<'a> Report<'a> {
         for (direction, figure) in line.figures() {
             let Figure { measured, ratio } = figure;
             let statistics = &measured.statistics;
-            let record = Record {
+            let record = BenchRecord {
                 workload: workload.name(),
                 part: workload.part(),
                 shape: &shape,

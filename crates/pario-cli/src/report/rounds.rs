@@ -52,7 +52,7 @@ pub(super) fn chart(planned: &Planned, moves: &[Move]) -> Option<Chart> {
         true => format!("All {count} rounds"),
         false => format!("The first {shown} of {count} rounds"),
     };
-    // Whoever has time serves them, whatever part of the file they are in.
+    // A rank that has time serves them, whatever part of the file they are in.
     let whose = match windows.contains("self-scheduled") {
         true => "the rank whose part it is in; any rank serves it",
         false => "its aggregator",

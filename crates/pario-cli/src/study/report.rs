@@ -26,7 +26,7 @@ use crate::{date, report, sweep};
 
 /// A result as programs get it.
 #[derive(Serialize)]
-struct Record<'a> {
+struct StudyRecord<'a> {
     kind: &'static str,
     id: &'a str,
     paper: &'a str,
@@ -184,7 +184,7 @@ fn command(experiment: &Experiment, run: &Run) -> String {
 }
 
 fn record(experiment: &Experiment, run: &Run, findings: &Findings) -> Result<String, Failure> {
-    let record = Record {
+    let record = StudyRecord {
         kind: "study",
         id: experiment.id,
         paper: experiment.paper,

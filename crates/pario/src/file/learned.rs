@@ -34,7 +34,7 @@ pub(super) struct Learned {
     read: Known,
     write: Known,
     switches: u32,
-    last: Option<Call>,
+    last: Option<LastCall>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,7 +58,7 @@ impl Known {
 
 /// The last blocking collective.
 #[derive(Clone, Copy, Debug)]
-struct Call {
+struct LastCall {
     direction: Direction,
     kind: Kind,
     ranks_in_storage: u32,
@@ -92,7 +92,7 @@ impl Learned {
     pub(super) fn remember(&mut self, direction: Direction, predicted: &Cost, lesson: Lesson) {
         let (exchange_us, storage_us) = (predicted.of(Part::Exchange), predicted.of(Part::Storage));
         let (kind, ranks_in_storage) = (predicted.kind, predicted.ranks_in_storage);
-        let call = Call { direction, kind, ranks_in_storage, exchange_us, storage_us, lesson };
+        let call = LastCall { direction, kind, ranks_in_storage, exchange_us, storage_us, lesson };
         self.last = Some(call);
     }
 
@@ -166,7 +166,7 @@ impl Learned {
 /// Where some ranks serve windows, the others wait for them. That is not exchange: the slowest
 /// aggregator has the time of storage. Ranks that serve shared windows in turn wait for cores and
 /// for each other as well, and nobody can tell for what: both parts take their share of the time.
-fn measured(call: &Call, lessons: &[Lesson]) -> (f64, f64) {
+fn measured(call: &LastCall, lessons: &[Lesson]) -> (f64, f64) {
     let count = real(crate::number::wide(lessons.len().max(1)));
     let mean_us = |time: fn(&Lesson) -> u64| {
         lessons.iter().map(|lesson| real(time(lesson))).sum::<f64>() / count / 1e3
@@ -208,9 +208,9 @@ mod tests {
     }
 
     /// With 2 ranks in storage at a time.
-    fn predicted(kind: Kind, exchange_us: f64, storage_us: f64) -> Call {
+    fn predicted(kind: Kind, exchange_us: f64, storage_us: f64) -> LastCall {
         let (direction, lesson) = (Direction::Write, Lesson::default());
-        Call { direction, kind, ranks_in_storage: 2, exchange_us, storage_us, lesson }
+        LastCall { direction, kind, ranks_in_storage: 2, exchange_us, storage_us, lesson }
     }
 
     fn lesson(call: u64, exchange_us: u64, storage_us: u64) -> Lesson {

@@ -9,7 +9,7 @@ use crate::datatype::wire::{Reader, Writer};
 use crate::direction::Direction;
 use crate::error::Result;
 use crate::hints::Statistics;
-use crate::statistics::{CallStatistics, FileStatistics, Records, Summary, calls_max};
+use crate::statistics::{CallStatistics, FileStatistics, RankRecords, Summary, calls_max};
 
 impl Handle {
     /// What all calls on this file did, on this rank, in the form in which the close of the file
@@ -45,9 +45,9 @@ impl Handle {
     }
 
     /// The calls and accesses of this rank; times count from this one since 1970.
-    fn records(&self, base: Duration) -> Records {
+    fn records(&self, base: Duration) -> RankRecords {
         let (rank, state) = (self.communicator.rank(), self.state());
-        Records::new(rank, (&self.opened, base), &state.recorder, self.accesses.as_deref())
+        RankRecords::new(rank, (&self.opened, base), &state.recorder, self.accesses.as_deref())
     }
 
     /// What all ranks did, printed or recorded by rank 0.
@@ -74,18 +74,18 @@ impl Handle {
     }
 
     /// The records of all ranks, on rank 0.
-    async fn all_records(&self, call: u64) -> Result<Option<Records>> {
+    async fn all_records(&self, call: u64) -> Result<Option<RankRecords>> {
         let comm = &*self.communicator;
         let mut writer = Writer::default();
         writer.unsigned(u64::try_from(self.opened.unix.as_nanos()).unwrap_or(u64::MAX));
         let base = broadcast(comm, call, writer.bytes).await?;
         let base = Duration::from_nanos(Reader::new(&base).unsigned()?);
         let combine = |one: &[u8], other: &[u8]| {
-            let Ok(mut all) = Records::from_wire(one) else { return other.to_vec() };
-            Records::from_wire(other).iter().for_each(|other| all.join(other));
+            let Ok(mut all) = RankRecords::from_wire(one) else { return other.to_vec() };
+            RankRecords::from_wire(other).iter().for_each(|other| all.join(other));
             all.to_wire()
         };
         let all = reduce(comm, call, self.records(base).to_wire(), combine).await?;
-        all.map(|all| Records::from_wire(&all)).transpose()
+        all.map(|all| RankRecords::from_wire(&all)).transpose()
     }
 }

@@ -24,7 +24,7 @@ mod summary;
 
 pub use figures::CallStatistics;
 pub use platform::Platform;
-pub(crate) use record::{OpenTime, Recorder, Records, accesses_max, calls_max};
+pub(crate) use record::{OpenTime, RankRecords, Recorder, accesses_max, calls_max};
 pub use summary::Summary;
 
 /// Why a call is served without a plan.

@@ -162,23 +162,23 @@ fn access_record(rank: u32, begin_seconds: f64, access: &TimedAccess) -> String 
         .finish()
 }
 
-/// Records of one rank or of several, as JSON without the brackets around.
+/// RankRecords of one rank or of several, as JSON without the brackets around.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Records {
+pub(crate) struct RankRecords {
     calls: String,
     events: String,
     calls_missed: u64,
     events_missed: u64,
 }
 
-impl Records {
+impl RankRecords {
     /// What one rank has; times count from an open on the clock that ranks share.
     pub(crate) fn new(
         rank: u32,
         (opened, base_unix): (&OpenTime, Duration),
         recorder: &Recorder,
         accesses: Option<&AccessLog>,
-    ) -> Records {
+    ) -> RankRecords {
         let calls = recorder.calls.iter().map(|(begin, lasted, call)| {
             let begin = opened.seconds_since(base_unix, *begin);
             call_record(rank, (begin, lasted.as_secs_f64()), call)
@@ -187,7 +187,7 @@ impl Records {
         let events = events.iter().map(|access| {
             access_record(rank, opened.seconds_since(base_unix, access.begin), access)
         });
-        Records {
+        RankRecords {
             calls: calls.collect::<Vec<String>>().join(","),
             events: events.collect::<Vec<String>>().join(","),
             calls_missed: recorder.missed,
@@ -204,10 +204,10 @@ impl Records {
         writer.bytes
     }
 
-    pub(crate) fn from_wire(wire: &[u8]) -> Result<Records> {
+    pub(crate) fn from_wire(wire: &[u8]) -> Result<RankRecords> {
         let mut reader = Reader::new(wire);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let records = Records {
+        let records = RankRecords {
             calls: text(reader.text()?),
             events: text(reader.text()?),
             calls_missed: reader.unsigned()?,
@@ -218,7 +218,7 @@ impl Records {
     }
 
     /// Adds those of other ranks.
-    pub(crate) fn join(&mut self, other: &Records) {
+    pub(crate) fn join(&mut self, other: &RankRecords) {
         let parts = [(&mut self.calls, &other.calls), (&mut self.events, &other.events)];
         for (own, other) in parts {
             if !own.is_empty() && !other.is_empty() {
@@ -273,7 +273,7 @@ fn profile_record(profile: &Profile) -> String {
 }
 
 /// A summary as a line of JSON.
-pub(super) fn line(summary: &Summary, records: &Records) -> String {
+pub(super) fn line(summary: &Summary, records: &RankRecords) -> String {
     let Platform { cores, processor, system } = Platform::here();
     let machine = Object::new().number("cores", cores).text("processor", &processor);
     let machine = machine.text("system", &system).finish();
@@ -330,21 +330,21 @@ fn lock_if_free(file: &File) {
 mod tests {
     use super::*;
 
-    fn records(rank: u32, calls: u64) -> Records {
+    fn records(rank: u32, calls: u64) -> RankRecords {
         let opened = OpenTime { instant: Instant::now(), unix: Duration::from_secs(100) };
         let mut recorder = Recorder::default();
         for number in 0..calls {
             let times = (Duration::from_secs(number), Duration::from_millis(5));
             recorder.add(2, times, CallStatistics { call: "write", ..Default::default() });
         }
-        Records::new(rank, (&opened, Duration::from_secs(101)), &recorder, None)
+        RankRecords::new(rank, (&opened, Duration::from_secs(101)), &recorder, None)
     }
 
     #[test]
     fn records_of_ranks_are_joined_and_what_has_no_room_is_counted() {
         let mut all = records(0, 1);
         let other = records(1, 5);
-        all.join(&Records::from_wire(&other.to_wire()).unwrap());
+        all.join(&RankRecords::from_wire(&other.to_wire()).unwrap());
         all.join(&records(2, 0));
         let found: Vec<&str> = all.calls.split("{\"rank\":").skip(1).map(|one| &one[..1]).collect();
         assert_eq!((found.as_slice(), all.calls_missed), (&["0", "1", "1"][..], 3));
@@ -356,7 +356,7 @@ mod tests {
     fn a_cut_wire_is_refused() {
         let wire = records(3, 2).to_wire();
         for len in 0..wire.len() {
-            assert!(Records::from_wire(&wire[..len]).is_err());
+            assert!(RankRecords::from_wire(&wire[..len]).is_err());
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use super::FileStatistics;
-use super::record::{self, Records};
+use super::record::{self, RankRecords};
 use crate::hints::{HintOrigin, HintReport, Recording, printable};
 use crate::plan::FileFacts;
 use crate::request::AccessMode;
@@ -45,7 +45,7 @@ pub struct Summary {
     /// Whether to show what nobody asked for: defaults, and files without reads and writes.
     pub(crate) full: bool,
     /// Where it is written down with every call, if it is.
-    pub(crate) recording: Option<(Recording, Records)>,
+    pub(crate) recording: Option<(Recording, RankRecords)>,
 }
 
 impl Summary {

@@ -5,8 +5,9 @@
 //! It looks at how the entries of a vector are distributed and computes, for one rank, which
 //! entries it sends in each phase, where it puts those that it receives, and in which order they
 //! lie in the file: all that the executor needs, once for any number of writes. There are two ways
-//! with one result: [`Inspection::regular`] computes it for block-cyclic distributions from equations alone,
-//! [`Inspection::general`] follows the paper's algorithm for any distribution, entry by entry.
+//! with one result: [`Inspection::regular`] computes it for block-cyclic distributions from
+//! equations alone, [`Inspection::general`] follows the paper's algorithm for any distribution,
+//! entry by entry.
 //!
 //! An entry has a *logical* address, its place in the file, and a *physical* one, its place in the
 //! memory of a rank. That memory has a region for each rank that it exchanges with and one for its
