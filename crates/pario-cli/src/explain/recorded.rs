@@ -7,6 +7,7 @@
 //! A collective counts from the moment when its last rank arrives: the time of the rank that waited
 //! least. What others waited before is no cost of the call, and is said by itself.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use pario::Strategy;
@@ -237,19 +238,21 @@ fn parts_ms(call: &Call) -> [f64; 4] {
     seconds.map(|seconds| seconds * 1e3)
 }
 
-/// The collective calls: the first of all ranks, then the second, and so on.
+/// The collective calls of which all ranks have a record, by their numbers. In recordings of
+/// earlier versions they have none: the first of all ranks, then the second, and so on.
 fn collectives(recording: &Recording) -> Vec<Done<'_>> {
-    let mut of_rank = vec![Vec::<&Call>::new(); usize::try_from(recording.ranks).unwrap_or(0)];
-    for call in recording.calls.iter().filter(|call| call.is_collective()) {
-        let rank = usize::try_from(call.rank).unwrap_or(usize::MAX);
-        of_rank.get_mut(rank).into_iter().for_each(|own| own.push(call));
+    let ranks = usize::try_from(recording.ranks).unwrap_or(0);
+    let mut all: Vec<&Call> = recording.calls.iter().filter(|call| call.is_collective()).collect();
+    all.sort_by(|one, other| one.begin_seconds.total_cmp(&other.begin_seconds));
+    let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut numbered: BTreeMap<u64, BTreeMap<u32, &Call>> = BTreeMap::new();
+    for call in all {
+        let count = counts.entry(call.rank).or_default();
+        numbered.entry(call.number.unwrap_or(*count)).or_default().insert(call.rank, call);
+        *count += 1;
     }
-    for own in &mut of_rank {
-        own.sort_by(|one, other| one.begin_seconds.total_cmp(&other.begin_seconds));
-    }
-    let count = of_rank.iter().map(Vec::len).min().unwrap_or(0);
-    let number = |index: usize| of_rank.iter().map(move |own| own[index]);
-    (0..count).filter_map(|index| together(&number(index).collect::<Vec<&Call>>())).collect()
+    let whole = numbered.into_values().filter(|calls| calls.len() == ranks);
+    whole.filter_map(|calls| together(&calls.into_values().collect::<Vec<&Call>>())).collect()
 }
 
 /// One call of all ranks.

@@ -363,6 +363,8 @@ pub(crate) struct Hint {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Call {
     pub(crate) rank: u32,
+    /// Of a collective, the same on all ranks; absent in recordings of earlier versions.
+    pub(crate) number: Option<u64>,
     pub(crate) call: String,
     pub(crate) strategy: String,
     #[serde(default)]

@@ -297,7 +297,8 @@ impl Handle {
     /// Carries a begun call out.
     pub(super) async fn run(&self, begun: Begun, buffer: Result<&Buffer>) -> Result<Status> {
         let began = Instant::now();
-        let mut statistics = CallStatistics { call: begun.kind.name, ..Default::default() };
+        let mut statistics =
+            CallStatistics { call: begun.kind.name, number: begun.call, ..Default::default() };
         let writes = begun.kind.direction == Direction::Write;
         let result = self.run_counted(begun, buffer, &mut statistics).await;
         if writes {
@@ -602,7 +603,8 @@ impl Handle {
     ) -> Result<Status> {
         let (call, began) = (self.next_call(), Instant::now());
         self.wait_for(self.running()).await;
-        let mut statistics = CallStatistics { call: plan.kind.name, ..Default::default() };
+        let mut statistics =
+            CallStatistics { call: plan.kind.name, number: call, ..Default::default() };
         statistics.requested_bytes = plan.len;
         let job = Job { refused, ..self.job(call, &plan.prepared, buffer) };
         if plan.kind.direction == Direction::Write {

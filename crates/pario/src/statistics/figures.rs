@@ -17,6 +17,8 @@ macro_rules! figures {
         pub struct CallStatistics {
             /// The call, such as `write_all`.
             pub call: &'static str,
+            /// The number of a collective call on this file, the same on all ranks.
+            pub number: u64,
             /// The strategy that served it.
             pub strategy: Strategy,
             /// Why this strategy.

@@ -98,6 +98,7 @@ fn call_record(rank: u32, (begin, seconds): (f64, f64), call: &CallStatistics) -
     let object = Object::new()
         .number("rank", rank)
         .text("call", call.call)
+        .number("number", call.number)
         .text("strategy", call.strategy.name())
         .text("reason", call.reason)
         .text("windows", call.windows)

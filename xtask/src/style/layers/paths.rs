@@ -75,7 +75,7 @@ fn read_tree<'a>(text: &'a str, before: &str, paths: &mut Vec<String>) -> &'a st
         return read_tree(inner, &path, paths);
     }
     // A trailing comma ends a group without another path.
-    if !(name.is_empty() && rest.starts_with('}')) && !path.is_empty() {
+    if !(path.is_empty() || name.is_empty() && rest.starts_with('}')) {
         paths.push(path);
     }
     rest.strip_prefix("::*").or_else(|| rest.strip_prefix('*')).unwrap_or(rest_after_name(rest))

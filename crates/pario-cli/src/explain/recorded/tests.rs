@@ -49,7 +49,8 @@ fn compare(arguments: &Arguments, path: &Path) -> usize {
             let answer = answer.expect("an answer");
             let recorded = (&**strategy, *rounds, *aggregators, &**windows, &**reason);
             let found = planned(answer.chosen(), answer.reason);
-            assert_eq!(found, recorded, "{done:#?}\n{}", answer.plan);
+            let hints = &setting.given;
+            assert_eq!(found, recorded, "{done:#?}\n{hints:#?}\n{}", answer.plan);
             compared += 1;
         }
     }
