@@ -91,7 +91,9 @@ fn program_at(
                 let predicted_ms = call.predicted.as_secs_f64() * 1e3;
                 calls.push(Call { strategy: call.strategy, predicted_ms, measured_ms });
             }
-            (calls, file.summary().to_string())
+            let summary = file.summary().to_string();
+            file.handle().close().await.unwrap();
+            (calls, summary)
         }
     });
     let (calls, summary) = seen.remove(0);
