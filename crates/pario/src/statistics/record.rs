@@ -98,13 +98,13 @@ fn call_record(rank: u32, (begin, seconds): (f64, f64), call: &CallStatistics) -
     let object = Object::new()
         .number("rank", rank)
         .text("call", call.call)
-        .number("number", call.number)
         .text("strategy", call.strategy.name())
         .text("reason", call.reason)
         .text("windows", call.windows)
         .number("rounds", call.rounds)
         .number("aggregators", call.aggregators)
-        .number("planned", call.planned);
+        .number("planned", call.planned)
+        .number("number", call.number);
     let object = match &call.asked {
         Some(asked) => asked_record(object, asked),
         None => object,
