@@ -43,9 +43,10 @@ const ERRNO_ALLOWED: [&str; 3] = [
 ];
 
 /// Where the environment may be read, besides tests.
-const ENVIRONMENT_ALLOWED: [&str; 6] = [
+const ENVIRONMENT_ALLOWED: [&str; 7] = [
     "crates/pario/src/hints",
     "crates/pario-cli/",
+    "crates/pario-lab/",
     "crates/pario-mpi/src/environment.rs",
     "crates/pario-mpi/src/launcher.rs",
     "crates/pario-testkit/",

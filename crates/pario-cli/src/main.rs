@@ -15,19 +15,10 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-mod bench;
-mod calibrate;
-mod date;
-mod explain;
-mod failure;
-mod hint;
-mod output;
-mod report;
 mod run;
-mod study;
-mod sweep;
 
-use failure::Failure;
+use pario_lab::failure::Failure;
+use pario_lab::{calibrate, measure, papers, predict, show, sweep};
 
 /// Parallel I/O for programs that run as many ranks.
 #[derive(Parser)]
@@ -53,11 +44,11 @@ Examples:
 #[derive(Subcommand)]
 enum Command {
     Run(run::Arguments),
-    Bench(Box<bench::Arguments>),
+    Bench(Box<measure::Arguments>),
     Calibrate(calibrate::Arguments),
-    Explain(Box<explain::Arguments>),
-    Report(report::Arguments),
-    Study(study::Arguments),
+    Explain(Box<predict::Arguments>),
+    Report(show::Arguments),
+    Study(papers::Arguments),
     #[command(hide = true)]
     Sweep(sweep::Arguments),
 }
@@ -65,11 +56,11 @@ enum Command {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Bench(arguments) => measure::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
-        Command::Explain(arguments) => explain::run(&arguments),
-        Command::Report(arguments) => report::run(&arguments),
-        Command::Study(arguments) => study::run(&arguments),
+        Command::Explain(arguments) => predict::run(&arguments),
+        Command::Report(arguments) => show::run(&arguments),
+        Command::Study(arguments) => papers::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
     }
 }
@@ -116,7 +107,7 @@ fn main() -> ExitCode {
     pario::log_to_stderr();
     let cli = parse().unwrap_or_else(|error| refuse(&error));
     let ended = run(cli.command);
-    bench::scratch::wait_if_interrupted();
+    measure::scratch::wait_if_interrupted();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(text)) => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pario::own_file::{self, Streams};
 
-use crate::failure::Failure;
+use pario_lab::failure::Failure;
 
 const NAME: &str = "libpario_mpi.so";
 

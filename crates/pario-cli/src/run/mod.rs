@@ -27,9 +27,9 @@ use std::process::Command;
 use clap::Args;
 use pario::Statistics;
 
-use crate::failure::Failure;
-use crate::{hint, sweep};
 use launcher::Launcher;
+use pario_lab::failure::Failure;
+use pario_lab::{hint, sweep};
 use variables::Variables;
 
 /// Starts an MPI program with its MPI-IO served by pario.

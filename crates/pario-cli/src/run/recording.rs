@@ -9,8 +9,8 @@ use std::path::{Path, absolute};
 use pario::{Statistics, own_file};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::{date, output};
+use pario_lab::failure::Failure;
+use pario_lab::{date, output};
 
 /// The first line.
 #[derive(Serialize)]

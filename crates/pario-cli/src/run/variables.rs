@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::hint;
+use pario_lab::hint;
 
 pub(super) const PRELOAD: &str = "LD_PRELOAD";
 const HINTS: &str = "PARIO_HINTS";

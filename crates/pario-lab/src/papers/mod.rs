@@ -1,0 +1,122 @@
+//! `pario study`: the experiments of the papers, repeated.
+//!
+//! | file | concept |
+//! | --- | --- |
+//! | `arguments` | the command line |
+//! | `list` | all experiments |
+//! | `outcome` | rows, verdicts, series |
+//! | `progress` | signs of life while something is measured |
+//! | `report` | what is printed, and what is left after Ctrl-C |
+//! | `pattern` | which bytes each rank has: the workloads of `pario bench` |
+//! | `stage` | machines that the papers had, as far as they say, and assumptions for the rest |
+//! | `drive/` | techniques on the virtual clock, round by round |
+//! | `count` | real calls on files in memory, counted |
+//! | `here` | runs of `pario bench` |
+//! | `disk` | a disk in memory for them, with the page cache of this machine |
+//! | `paper_000`, ... | the experiments of each paper |
+//!
+//! An experiment is an entry of [`list::EXPERIMENTS`] and a function for each of its modes. The
+//! modes `count` and `virtual` depend on nothing but their parameters, so that their results are
+//! the same on every machine; `benchmarks/studies/expected.jsonl` has them.
+
+mod arguments;
+pub(crate) mod count;
+mod disk;
+mod here;
+mod list;
+mod outcome;
+mod paper_000;
+mod paper_001;
+mod paper_002;
+mod paper_003;
+mod paper_004;
+mod progress;
+mod report;
+
+pub use arguments::Arguments;
+pub(crate) use list::title_of;
+
+use std::path::PathBuf;
+
+use arguments::Mode;
+use list::{EXPERIMENTS, Experiment};
+use outcome::Findings;
+use progress::Progress;
+use report::Report;
+
+use crate::failure::Failure;
+use crate::sweep;
+
+/// How an experiment is run.
+#[derive(Clone, Debug)]
+struct Run {
+    mode: Mode,
+    /// The sizes of the papers instead of small ones.
+    full: bool,
+    /// Where the mode `here` has its files.
+    directory: Option<PathBuf>,
+    progress: Progress,
+}
+
+impl Run {
+    /// One of two sizes.
+    fn size<T>(&self, quick: T, full: T) -> T {
+        if self.full { full } else { quick }
+    }
+}
+
+/// What an experiment in one mode comes out with.
+type Outcome = Result<Findings, Failure>;
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// `Usage` if there is no such experiment or mode, `Run` if one could not be run or bytes were
+/// wrong. A verdict is no error.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let chosen = chosen(arguments)?;
+    if chosen.is_empty() {
+        return report::print_list(arguments.json);
+    }
+    if pario_mpi::launched().is_some_and(|launch| launch.size != Some(1)) {
+        let text = "study starts ranks itself, as threads: start it without mpirun or srun";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let mut report = Report::new(arguments, chosen.len())?;
+    for (experiment, mode) in chosen {
+        let (full, directory) = (arguments.full, arguments.dir.clone());
+        let run = Run { mode, full, directory, progress: report.begin(experiment, mode) };
+        let findings = (experiment.run)(&run).map_err(|failure| {
+            sweep::say(&report.results_are());
+            failure.in_part(&format!("{} ({})", experiment.id, mode.name()))
+        })?;
+        report.add(experiment, &run, findings)?;
+    }
+    report.finish()
+}
+
+/// The experiments that were asked for, with each mode; none if they are to be listed.
+fn chosen(arguments: &Arguments) -> Result<Vec<(&'static Experiment, Mode)>, Failure> {
+    let asked = arguments.quick || arguments.full || !arguments.mode.is_empty();
+    let what = match arguments.what.as_deref() {
+        None if asked => "all",
+        None => return Ok(Vec::new()),
+        Some(what) => what,
+    };
+    let fits = |one: &&Experiment| what == "all" || one.id == what || one.paper == what;
+    let experiments: Vec<&Experiment> = EXPERIMENTS.iter().filter(fits).collect();
+    if experiments.is_empty() {
+        let text = format!("{what}: no such experiment or paper; `pario study` lists them");
+        return Err(Failure::Usage(text));
+    }
+    let modes = if arguments.mode.is_empty() { &Mode::ALL[..] } else { &arguments.mode };
+    let mut all = Vec::new();
+    for experiment in experiments {
+        let own = modes.iter().filter(|mode| experiment.modes.contains(mode));
+        all.extend(own.map(|&mode| (experiment, mode)));
+    }
+    match all.is_empty() {
+        true => Err(Failure::Usage(format!("{what}: has no such mode"))),
+        false => Ok(all),
+    }
+}
