@@ -1,7 +1,8 @@
 //! The program `pario`.
 //!
-//! Each subcommand is a module with `Arguments` for the command line and a function `run`; a new
-//! one is its module, a variant of [`Command`] and a line in [`run`].
+//! Each subcommand is a module with `Arguments` for the command line and a function `run`, which
+//! calls the lab (`pario run` needs no lab); a new one is its module, a variant of [`Command`] and
+//! a line in [`run`].
 //!
 //! Exit codes: 0 if all went well, 1 if a run failed or bytes were wrong, 2 for arguments that
 //! make no sense. Under a launcher, only the first rank prints the reason. `pario run` replaces
@@ -10,15 +11,22 @@
 //! the output any more, as for programs that SIGPIPE ends.
 
 use std::any::TypeId;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+mod bench;
+mod calibrate;
+mod explain;
+mod report;
 mod run;
+mod study;
+mod values;
 
 use pario_lab::failure::Failure;
-use pario_lab::{calibrate, measure, papers, predict, show, sweep};
+use pario_lab::{measure, sweep};
 
 /// Parallel I/O for programs that run as many ranks.
 #[derive(Parser)]
@@ -44,24 +52,27 @@ Examples:
 #[derive(Subcommand)]
 enum Command {
     Run(run::Arguments),
-    Bench(Box<measure::Arguments>),
+    Bench(Box<bench::Arguments>),
     Calibrate(calibrate::Arguments),
-    Explain(Box<predict::Arguments>),
-    Report(show::Arguments),
-    Study(papers::Arguments),
+    Explain(Box<explain::Arguments>),
+    Report(report::Arguments),
+    Study(study::Arguments),
+    /// Removes a directory once standard input has ended. For use by pario itself.
     #[command(hide = true)]
-    Sweep(sweep::Arguments),
+    Sweep {
+        directory: PathBuf,
+    },
 }
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
-        Command::Bench(arguments) => measure::run(&arguments),
-        Command::Calibrate(arguments) => calibrate::run(&arguments),
-        Command::Explain(arguments) => predict::run(&arguments),
-        Command::Report(arguments) => show::run(&arguments),
-        Command::Study(arguments) => papers::run(&arguments),
-        Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Bench(arguments) => bench::run(*arguments),
+        Command::Calibrate(arguments) => calibrate::run(arguments),
+        Command::Explain(arguments) => explain::run(*arguments),
+        Command::Report(arguments) => report::run(arguments),
+        Command::Study(arguments) => study::run(arguments),
+        Command::Sweep { directory } => sweep::run(&directory),
     }
 }
 

@@ -6,7 +6,7 @@
 //! | [`simulate`] | techniques in virtual time | |
 //! | [`measure`] | contenders side by side on this machine, every byte verified | `pario bench` |
 //! | [`calibrate`] | the costs of this machine | `pario calibrate` |
-//! | [`predict`] | every way to serve a call, with its predicted time, and advice | `pario explain` |
+//! | [`predict`] | every way to serve a call, its predicted time, and advice | `pario explain` |
 //! | [`papers`] | the experiments of papers 000 to 004 | `pario study` |
 //! | [`show`] | charts, pages, CSV, traces | `pario report` |
 
@@ -21,4 +21,5 @@ pub mod predict;
 pub mod scenario;
 pub mod show;
 pub mod simulate;
+pub mod size;
 pub mod sweep;

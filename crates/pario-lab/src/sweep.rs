@@ -13,20 +13,12 @@
 use std::fs;
 use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use clap::Args;
-
 use crate::failure::Failure;
-
-/// Removes a directory once standard input has ended. For use by pario itself.
-#[derive(Args, Clone, Debug)]
-pub struct Arguments {
-    directory: PathBuf,
-}
 
 /// How the names of directories begin that pario makes, and removes.
 const PREFIX: &str = "pario-";
@@ -35,20 +27,20 @@ const PREFIX: &str = "pario-";
 ///
 /// # Errors
 /// `Usage` for a directory that pario cannot have made, `Run` if it could not be removed.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let name = arguments.directory.file_name().unwrap_or_default();
+pub fn run(directory: &Path) -> Result<(), Failure> {
+    let name = directory.file_name().unwrap_or_default();
     if !name.to_string_lossy().starts_with(PREFIX) {
-        let text = format!("{}: not made by pario", arguments.directory.display());
+        let text = format!("{}: not made by pario", directory.display());
         return Err(Failure::Usage(text));
     }
     // A launcher may send its signals to every process that it finds.
     ctrlc::set_handler(|| ()).map_err(|error| Failure::during("arranging for signals", error))?;
     let last = io::stdin().lock().lines().map_while(Result::ok).last().unwrap_or_default();
-    let removed = remove(&arguments.directory);
+    let removed = remove(directory);
     if !last.is_empty() {
         say(&format!("killed; {last}"));
     }
-    removed.map_err(|error| Failure::during(arguments.directory.display(), error))
+    removed.map_err(|error| Failure::during(directory.display(), error))
 }
 
 /// Says something to a reader that may be gone.
@@ -117,7 +109,7 @@ mod tests {
     fn only_what_pario_made_is_removed() {
         let directory = std::env::temp_dir().join(format!("not-pario-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
-        let refused = run(&Arguments { directory: directory.clone() });
+        let refused = run(&directory);
         assert!(matches!(refused, Err(Failure::Usage(_))));
         fs::remove_dir(&directory).unwrap();
     }

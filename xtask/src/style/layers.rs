@@ -201,10 +201,15 @@ const PARIO_LAB: Tower = Tower {
     layers: &[
         layer("failure", &[], SERVES_ALL),
         layer("date", &[], SERVES_ALL),
+        layer("size", &[], SERVES_ALL),
         layer("hint", &["failure"], SERVES_ALL),
         layer("output", &["failure"], SERVES_ALL),
         layer("sweep", &["failure"], SERVES_ALL),
-        layer("scenario", &["failure"], "it says what is measured, simulated and predicted"),
+        layer(
+            "scenario",
+            &["failure", "size"],
+            "it says what is measured, simulated and predicted",
+        ),
         layer("simulate", &["failure", "scenario"], "it is the only engine of virtual time"),
         layer(
             "measure",
@@ -218,7 +223,7 @@ const PARIO_LAB: Tower = Tower {
         ),
         layer(
             "show",
-            &["date", "failure", "measure::programs_of", "output", "scenario", "sweep"],
+            &["date", "failure", "output", "scenario", "sweep"],
             "it reads what the other commands write, and measures nothing",
         ),
         layer(
@@ -232,10 +237,7 @@ const PARIO_LAB: Tower = Tower {
             "it runs experiments, and is no part of another command",
         ),
     ],
-    exceptions: &[
-        but("scenario/workload/parameter.rs", "measure", "a parameter is read as a size is"),
-        but("show/study.rs", "papers::title_of", "records lack the papers' titles"),
-    ],
+    exceptions: &[],
 };
 
 /// Each crate, and the crates of the workspace that its library or program may use.

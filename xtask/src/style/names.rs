@@ -13,7 +13,7 @@ const THINGS_MAX: usize = 2;
 /// Names that stand for more today, and for how many. Numbers may only become smaller.
 const MORE_TODAY: &[(&str, usize)] = &[
     ("Access", 4),
-    ("Arguments", 10),
+    ("Arguments", 7),
     ("Asked", 3),
     ("Bed", 3),
     ("Bench", 3),
@@ -59,7 +59,7 @@ const MORE_TODAY: &[(&str, usize)] = &[
     ("Table", 4),
     ("Times", 4),
     ("Transport", 3),
-    ("Way", 5),
+    ("Way", 4),
     ("Window", 5),
     ("Windows", 3),
     ("World", 5),

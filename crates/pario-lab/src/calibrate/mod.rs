@@ -26,7 +26,6 @@ mod report;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::{Args, value_parser};
 use pario::model::profile::{Machine, Places, Profile};
 use pario::{Communicator, Threads};
 
@@ -39,63 +38,34 @@ use place::Ground;
 use probe::{Probe, Situation};
 use report::Report;
 
-/// Measures what I/O, copies and messages cost on this machine, and stores it as a profile.
-///
-/// Ranks are threads of this process, one for each core; under mpirun, they are the processes
-/// that it started. Run it on an idle machine. A value that varies too much is not stored: that of
-/// an earlier run stays, or the default for the kind of file system, and the table says why.
-#[derive(Args, Clone, Debug)]
-#[command(after_help = AFTER_HELP)]
-pub struct Arguments {
-    /// Directory on the file system to measure, for a file of 104 MiB (2 MiB more for each rank
-    /// above 32) that is removed at the end [default: the system's temporary directory]
-    #[arg(long, value_name = "DIR", value_parser = crate::measure::parse_directory)]
-    dir: Option<PathBuf>,
-
-    /// How long to measure
-    #[arg(long, value_name = "S", default_value_t = 10)]
-    #[arg(value_parser = value_parser!(u32).range(1..=25))]
-    seconds: u32,
-
-    /// Where to store the profile [default: $PARIO_PROFILE, or
-    /// $XDG_CONFIG_HOME/pario/profile-HOST-TRANSPORT-FILESYSTEM.toml]
-    #[arg(long, value_name = "PATH")]
-    output: Option<PathBuf>,
-
-    /// Print one JSON object with the profile on stdout, and nothing else there
-    #[arg(long)]
-    json: bool,
-
-    /// Ranks are threads of this process, even if mpirun started it
-    #[arg(long)]
-    embedded: bool,
+/// How a machine is measured.
+#[derive(Clone, Debug, Default)]
+pub struct Calibration {
+    /// Directory on the file system to measure; the system's temporary one unless it is said.
+    pub directory: Option<PathBuf>,
+    /// How long to measure.
+    pub seconds: u32,
+    /// Where to store the profile; where pario looks for it unless it is said.
+    pub output: Option<PathBuf>,
+    /// Whether the outcome is printed as JSON.
+    pub json: bool,
+    /// Whether ranks are threads, even under a launcher of MPI.
+    pub embedded: bool,
 }
 
-const AFTER_HELP: &str = "\
-What is measured:
-  system calls that read and write, by length, in order and scattered, with and without the page
-  cache, to old and new parts of a file, by one rank and by several; copies of pieces; messages;
-  barriers; planning. docs/model.md explains the profile.
-
-Examples:
-  pario calibrate
-  pario calibrate --dir /scratch --seconds 20
-  mpirun -n 8 pario calibrate --dir /scratch
-  pario calibrate --output profile.toml --json";
-
-/// Runs the subcommand.
+/// Measures this machine, and stores its profile.
 ///
 /// # Errors
 /// `Usage` if the arguments make no sense, `Run` if something cannot be measured or stored.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(calibration: &Calibration) -> Result<(), Failure> {
     match pario_mpi::launched() {
-        Some(_) if !arguments.embedded => on_mpi(arguments),
-        _ => on_threads(arguments),
+        Some(_) if !calibration.embedded => on_mpi(calibration),
+        _ => on_threads(calibration),
     }
 }
 
 /// Every rank is a thread, with a core of its own. Barriers of more ranks are measured afterwards.
-fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
+fn on_threads(calibration: &Calibration) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = u32::try_from(cores).unwrap_or(u32::MAX);
     let ranks = cores.clamp(2, 256);
@@ -105,7 +75,7 @@ fn on_threads(arguments: &Arguments) -> Result<(), Failure> {
     let seconds = seconds?.swap_remove(0);
     let oversubscribed = Oversubscribed { ranks: ranks.saturating_mul(4), seconds };
     let outcomes = Threads::new(ranks)
-        .run(|comm| on_rank(arguments, "threads", &Team::new(&*comm), Some(&oversubscribed)));
+        .run(|comm| on_rank(calibration, "threads", &Team::new(&*comm), Some(&oversubscribed)));
     outcomes.into_iter().collect()
 }
 
@@ -116,13 +86,13 @@ struct Oversubscribed {
 }
 
 /// This process is a rank. The first rank prints a failure of all ranks.
-fn on_mpi(arguments: &Arguments) -> Result<(), Failure> {
+fn on_mpi(calibration: &Calibration) -> Result<(), Failure> {
     let universe = pario_mpi::initialize().map_err(|error| {
         Failure::Run(format!("{error}\n(--embedded runs the ranks as threads, without MPI)"))
     })?;
     let transport = universe.family().name();
     let comm = universe.world();
-    match on_rank(arguments, transport, &Team::new(&*comm), None) {
+    match on_rank(calibration, transport, &Team::new(&*comm), None) {
         Err(Failure::Lost(text)) => {
             sweep::say(&format!("rank {}: {text}", comm.rank()));
             universe.abort(1)
@@ -134,12 +104,12 @@ fn on_mpi(arguments: &Arguments) -> Result<(), Failure> {
 
 /// What every rank does.
 fn on_rank(
-    arguments: &Arguments,
+    calibration: &Calibration,
     transport: &str,
     team: &Team<'_>,
     oversubscribed: Option<&Oversubscribed>,
 ) -> Result<(), Failure> {
-    let directory = arguments.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let directory = calibration.directory.clone().unwrap_or_else(std::env::temp_dir);
     let comm = team.comm();
     let situation = Situation {
         ranks: team.size(),
@@ -151,7 +121,7 @@ fn on_rank(
     let machine = place::machine(transport, &ground, situation.cores);
     let probes = Probe::all(&situation);
     let begun = match team.is_first() {
-        true => begin(arguments, &machine, &ground).map(Some),
+        true => begin(calibration, &machine, &ground).map(Some),
         false => Ok(None),
     };
     let (begun, agreed) = match begun {
@@ -160,7 +130,7 @@ fn on_rank(
     };
     team.agree(agreed)?;
     let report = begun.as_ref().map(|(report, _)| report);
-    let samples = measure(arguments, team, &ground, (&probes, &situation), report)?;
+    let samples = measure(calibration, team, &ground, (&probes, &situation), report)?;
     let stored = begun.as_ref().map_or(Ok(()), |(report, output)| {
         let before = before(&machine, &ground, output)?;
         let measured = assemble::Measured { probes: &probes, samples: &samples, oversubscribed };
@@ -173,18 +143,18 @@ fn on_rank(
 
 /// What only the first rank has: the place of the profile, and the output.
 fn begin<'a>(
-    arguments: &'a Arguments,
+    calibration: &'a Calibration,
     machine: &Machine,
     ground: &Ground,
 ) -> Result<(Report<'a>, PathBuf), Failure> {
-    let output = output_path(arguments, machine)?;
+    let output = output_path(calibration, machine)?;
     output::check(&output)?;
-    Ok((Report::new(arguments, machine, ground)?, output))
+    Ok((Report::new(calibration, machine, ground)?, output))
 }
 
 /// All probes in turn until the time is up; the measurements of each, on the first rank.
 fn measure(
-    arguments: &Arguments,
+    calibration: &Calibration,
     team: &Team<'_>,
     ground: &Ground,
     (probes, situation): (&[Probe], &Situation),
@@ -192,7 +162,7 @@ fn measure(
 ) -> Result<Vec<Vec<f64>>, Failure> {
     let mut bed = Bed::new(team, ground, *situation)?;
     let begin = Instant::now();
-    let limit = Duration::from_secs(arguments.seconds.into());
+    let limit = Duration::from_secs(calibration.seconds.into());
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); probes.len()];
     loop {
         for (probe, samples) in probes.iter().zip(&mut samples) {
@@ -207,9 +177,9 @@ fn measure(
     }
 }
 
-fn output_path(arguments: &Arguments, machine: &Machine) -> Result<PathBuf, Failure> {
+fn output_path(calibration: &Calibration, machine: &Machine) -> Result<PathBuf, Failure> {
     let place = || Places::of_process().path(machine);
-    arguments.output.clone().or_else(place).ok_or_else(|| {
+    calibration.output.clone().or_else(place).ok_or_else(|| {
         Failure::Usage("neither HOME nor XDG_CONFIG_HOME is set: name a file, --output".to_owned())
     })
 }

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pario::model::profile::{Machine, Profile};
 use serde::Serialize;
 
-use super::Arguments;
+use super::Calibration;
 use super::assemble::{Calibrated, Finding};
 use super::place::Ground;
 use super::probe::Probe;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output;
 
 pub(super) struct Report<'a> {
-    arguments: &'a Arguments,
+    calibration: &'a Calibration,
     bar: ProgressBar,
 }
 
@@ -28,22 +28,22 @@ struct Document<'a> {
 
 impl<'a> Report<'a> {
     pub(super) fn new(
-        arguments: &'a Arguments,
+        calibration: &'a Calibration,
         machine: &Machine,
         ground: &Ground,
     ) -> Result<Report<'a>, Failure> {
         // Draws on stderr, and only if that is a terminal.
-        let bar = ProgressBar::new(u64::from(arguments.seconds) * 1000);
+        let bar = ProgressBar::new(u64::from(calibration.seconds) * 1000);
         let style = ProgressStyle::with_template("{elapsed_precise} {wide_bar} {msg}");
         bar.set_style(style.map_err(|error| Failure::during("progress bar", error))?);
-        let report = Report { arguments, bar };
-        if !arguments.json {
+        let report = Report { calibration, bar };
+        if !calibration.json {
             let Machine { host, transport, file_system, cores } = machine;
             report.print(&format!(
                 "pario {} calibrate: {host}, {transport}, {file_system}, {cores} cores, {} s\n\
                  file {}\n",
                 env!("CARGO_PKG_VERSION"),
-                arguments.seconds,
+                calibration.seconds,
                 ground.path().display()
             ))?;
         }
@@ -60,7 +60,7 @@ impl<'a> Report<'a> {
     pub(super) fn finish(&self, calibrated: &Calibrated, path: &Path) -> Result<(), Failure> {
         self.bar.finish_and_clear();
         let Calibrated { profile, findings } = calibrated;
-        if self.arguments.json {
+        if self.calibration.json {
             let text = serde_json::to_string(&Document { path, profile, findings });
             let text = text.map_err(|error| Failure::during("printing results", error))?;
             return self.print(&(text + "\n"));
@@ -77,7 +77,7 @@ impl<'a> Report<'a> {
     }
 
     fn print(&self, text: &str) -> Result<(), Failure> {
-        self.bar.suspend(|| output::print(text, self.arguments.json))
+        self.bar.suspend(|| output::print(text, self.calibration.json))
     }
 }
 

@@ -14,10 +14,10 @@ use std::time::Duration;
 use pario::model::Direction;
 use pario::{CallStatistics, File, Strategy};
 
-use super::arguments::{Directions, Files, Settings, with_strategy};
 use super::page_cache::PageCache;
 use super::part::Part;
 use super::scratch::{Scratch, make_together, open_together};
+use super::settings::{Directions, Files, Settings, with_strategy};
 use super::team::Team;
 use super::turn::{Measured, Span, Turn, difference, now};
 use super::verify::{Expected, Pattern, Share, read_exact};

@@ -2,7 +2,7 @@
 //!
 //! | file | concept |
 //! | --- | --- |
-//! | `arguments` | the command line and what it means |
+//! | `settings` | what is asked for, and what it means |
 //! | `workload` | which bytes each rank has |
 //! | `contender` | strategies and levels of requests |
 //! | `device` | devices that are emulated |
@@ -25,7 +25,6 @@
 //! process, or, if a launcher of MPI started it, the processes that were started. The first one
 //! makes the file and prints.
 
-pub(crate) mod arguments;
 mod bed;
 
 mod page_cache;
@@ -33,25 +32,25 @@ pub(crate) mod part;
 mod report;
 mod romio;
 pub mod scratch;
+mod settings;
 pub(crate) mod team;
 pub(crate) mod turn;
 pub(crate) mod verify;
 
-pub use arguments::Arguments;
-pub(crate) use arguments::{parse_directory, programs_of};
+pub use settings::{Directions, Files, MemoryLayout, Options};
 
+use std::io;
 use std::time::Instant;
-use std::{io, thread};
 
 use crate::scenario::contender::{Contender, Level, Plain, Way};
 use crate::scenario::workload::Program;
-use arguments::{Settings, Transport, World};
 use bed::{Bed, Bench, Repetition};
 use page_cache::PageCache;
 use pario::{Communicator, Strategy, Threads};
 use report::{Facts, Figure, Line, Report};
 use rustix::process::{Signal, getpid, kill_process};
 use scratch::Scratch;
+use settings::{Settings, Transport, World};
 use team::Team;
 use turn::Measured;
 
@@ -62,18 +61,15 @@ use crate::sweep;
 ///
 /// # Errors
 /// `Usage` if the arguments make no sense together, `Run` if a call failed or a byte was wrong.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.ends_with_stdin() {
-        thread::spawn(end_with_stdin);
-    }
-    on_all(arguments, on_rank)
+pub fn run(options: &Options) -> Result<(), Failure> {
+    on_all(options, on_rank)
 }
 
 /// Does the same on all ranks, wherever they run; gives what the first rank of this process has.
-fn on_all<T: Send>(arguments: &Arguments, work: impl Work<T>) -> Result<T, Failure> {
+fn on_all<T: Send>(options: &Options, work: impl Work<T>) -> Result<T, Failure> {
     match pario_mpi::launched() {
-        Some(_) if !arguments.is_embedded() => on_mpi(arguments, work),
-        _ => on_threads(arguments, work),
+        Some(_) if !options.embedded => on_mpi(options, work),
+        _ => on_threads(options, work),
     }
 }
 
@@ -87,7 +83,7 @@ impl<T, F> Work<T> for F where
 
 /// Ends the program as Ctrl-C does once nobody can write to its input: `pario study`, which
 /// started it, is gone.
-fn end_with_stdin() {
+pub fn end_with_stdin() {
     let ended = io::copy(&mut io::stdin().lock(), &mut io::sink());
     if ended.is_ok() {
         // This process exists.
@@ -96,8 +92,8 @@ fn end_with_stdin() {
 }
 
 /// Every rank is a thread.
-fn on_threads<T: Send>(arguments: &Arguments, work: impl Work<T>) -> Result<T, Failure> {
-    let settings = Settings::new(arguments, None)?;
+fn on_threads<T: Send>(options: &Options, work: impl Work<T>) -> Result<T, Failure> {
+    let settings = Settings::new(options, None)?;
     let mut threads = Threads::new(settings.ranks);
     if let Transport::Threads { nodes, share_memory } = settings.transport {
         threads = threads.nodes(nodes).share_memory(share_memory);
@@ -109,14 +105,14 @@ fn on_threads<T: Send>(arguments: &Arguments, work: impl Work<T>) -> Result<T, F
 }
 
 /// This process is a rank. The first rank prints a failure of all ranks.
-fn on_mpi<T>(arguments: &Arguments, work: impl Work<T>) -> Result<T, Failure> {
+fn on_mpi<T>(options: &Options, work: impl Work<T>) -> Result<T, Failure> {
     let universe = pario_mpi::initialize().map_err(|error| {
         Failure::Run(format!("{error}\n(--embedded runs the ranks as threads, without MPI)"))
     })?;
     let comm = universe.world();
     let nodes = (0..comm.size()).map(|rank| comm.node(rank) + 1).max().unwrap_or(1);
     let world = World { ranks: comm.size(), nodes, mpi: universe.version() };
-    let settings = Settings::new(arguments, Some(&world));
+    let settings = Settings::new(options, Some(&world));
     let outcome = settings.and_then(|settings| work(&settings, &Team::new(&*comm), None));
     match outcome {
         Err(Failure::Lost(text)) => {
@@ -188,13 +184,12 @@ pub(crate) struct RanWay {
     pub(crate) read: Option<Measured>,
 }
 
-/// Measures the strategies of a command line without printing them; on every rank.
+/// Measures strategies without printing them; on every rank.
 ///
 /// # Errors
 /// As [`run`].
-pub(crate) fn ran(words: &[String]) -> Result<Ran, Failure> {
-    let arguments = arguments::parse(words).map_err(Failure::Usage)?;
-    on_all(&arguments, |settings, team, page_cache| {
+pub(crate) fn ran(options: &Options) -> Result<Ran, Failure> {
+    on_all(options, |settings, team, page_cache| {
         let scratch = Scratch::new(team, &settings.directory, settings.file_bytes())?;
         let bench = Bench { settings, team, scratch: &scratch, page_cache };
         let mut parts = Vec::new();

@@ -11,14 +11,15 @@ use pario::{CallStatistics, Platform, Strategy};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::arguments::{Files, Settings, Transport};
 use super::bed::full_name;
 use super::part::{Part, Sizes};
 use super::scratch::Scratch;
+use super::settings::{Files, Settings, Transport};
 use super::turn::Measured;
 use crate::failure::Failure;
 use crate::scenario::contender::{Contender, Level};
 use crate::scenario::workload::{Program, Workload};
+use crate::scenario::workloads::Workloads;
 use crate::{date, output, sweep};
 
 /// What is known of a workload, besides its measurements.
@@ -147,6 +148,8 @@ struct Origin {
     /// The version of pario.
     pario: &'static str,
     command: Vec<String>,
+    /// What the pattern of a result is made from again.
+    workloads: Workloads,
     hints: BTreeMap<String, String>,
     machine: Machine,
 }
@@ -174,6 +177,7 @@ impl Origin {
             unix_seconds: date::now(),
             pario: env!("CARGO_PKG_VERSION"),
             command: command.collect(),
+            workloads: settings.workloads.clone(),
             hints: hints.collect(),
             machine: Machine { platform: Platform::here(), file_system: file_system(scratch) },
         }

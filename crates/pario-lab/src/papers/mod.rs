@@ -2,7 +2,6 @@
 //!
 //! | file | concept |
 //! | --- | --- |
-//! | `arguments` | the command line |
 //! | `list` | all experiments |
 //! | `outcome` | rows, verdicts, series |
 //! | `progress` | signs of life while something is measured |
@@ -19,7 +18,6 @@
 //! modes `count` and `virtual` depend on nothing but their parameters, so that their results are
 //! the same on every machine; `benchmarks/studies/expected.jsonl` has them.
 
-mod arguments;
 pub(crate) mod count;
 mod disk;
 mod here;
@@ -33,12 +31,8 @@ mod paper_004;
 mod progress;
 mod report;
 
-pub use arguments::Arguments;
-pub(crate) use list::title_of;
-
 use std::path::PathBuf;
 
-use arguments::Mode;
 use list::{EXPERIMENTS, Experiment};
 use outcome::Findings;
 use progress::Progress;
@@ -47,7 +41,47 @@ use report::Report;
 use crate::failure::Failure;
 use crate::sweep;
 
+/// Which experiments are run, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// An experiment, a paper, or all; without it they are listed.
+    pub what: Option<String>,
+    /// The sizes of the papers instead of small ones.
+    pub full: bool,
+    /// What is run; all modes of each experiment if there are none.
+    pub modes: Vec<Mode>,
+    /// Whether results are printed as JSON.
+    pub json: bool,
+    /// Where the JSON objects go besides.
+    pub output: Option<PathBuf>,
+    /// Where the mode `here` has its files.
+    pub directory: Option<PathBuf>,
+}
+
 /// How an experiment is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Calls, messages, bytes and pieces, counted.
+    Count,
+    /// Times on a virtual clock.
+    Virtual,
+    /// Times on this machine.
+    Here,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Mode; 3] = [Mode::Count, Mode::Virtual, Mode::Here];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Mode::Count => "count",
+            Mode::Virtual => "virtual",
+            Mode::Here => "here",
+        }
+    }
+}
+
+/// One run of an experiment.
 #[derive(Clone, Debug)]
 struct Run {
     mode: Mode,
@@ -68,23 +102,21 @@ impl Run {
 /// What an experiment in one mode comes out with.
 type Outcome = Result<Findings, Failure>;
 
-/// Runs the subcommand.
+/// Runs experiments, or lists them.
 ///
 /// # Errors
 /// `Usage` if there is no such experiment or mode, `Run` if one could not be run or bytes were
 /// wrong. A verdict is no error.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let chosen = chosen(arguments)?;
-    if chosen.is_empty() {
-        return report::print_list(arguments.json);
-    }
+pub fn run(selection: &Selection) -> Result<(), Failure> {
+    let Some(what) = &selection.what else { return report::print_list(selection.json) };
+    let chosen = chosen(what, &selection.modes)?;
     if pario_mpi::launched().is_some_and(|launch| launch.size != Some(1)) {
         let text = "study starts ranks itself, as threads: start it without mpirun or srun";
         return Err(Failure::Usage(text.to_owned()));
     }
-    let mut report = Report::new(arguments, chosen.len())?;
+    let mut report = Report::new(selection, what, chosen.len())?;
     for (experiment, mode) in chosen {
-        let (full, directory) = (arguments.full, arguments.dir.clone());
+        let (full, directory) = (selection.full, selection.directory.clone());
         let run = Run { mode, full, directory, progress: report.begin(experiment, mode) };
         let findings = (experiment.run)(&run).map_err(|failure| {
             sweep::say(&report.results_are());
@@ -95,21 +127,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     report.finish()
 }
 
-/// The experiments that were asked for, with each mode; none if they are to be listed.
-fn chosen(arguments: &Arguments) -> Result<Vec<(&'static Experiment, Mode)>, Failure> {
-    let asked = arguments.quick || arguments.full || !arguments.mode.is_empty();
-    let what = match arguments.what.as_deref() {
-        None if asked => "all",
-        None => return Ok(Vec::new()),
-        Some(what) => what,
-    };
+/// The experiments that were asked for, with each mode.
+fn chosen(what: &str, modes: &[Mode]) -> Result<Vec<(&'static Experiment, Mode)>, Failure> {
     let fits = |one: &&Experiment| what == "all" || one.id == what || one.paper == what;
     let experiments: Vec<&Experiment> = EXPERIMENTS.iter().filter(fits).collect();
     if experiments.is_empty() {
         let text = format!("{what}: no such experiment or paper; `pario study` lists them");
         return Err(Failure::Usage(text));
     }
-    let modes = if arguments.mode.is_empty() { &Mode::ALL[..] } else { &arguments.mode };
+    let modes = if modes.is_empty() { &Mode::ALL[..] } else { modes };
     let mut all = Vec::new();
     for experiment in experiments {
         let own = modes.iter().filter(|mode| experiment.modes.contains(mode));

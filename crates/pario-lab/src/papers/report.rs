@@ -14,12 +14,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Run;
-use super::arguments::{Arguments, Mode};
 use super::here;
 use super::list::{EXPERIMENTS, Experiment};
 use super::outcome::{Findings, Row, Series, Verdict};
 use super::progress::Progress;
+use super::{Mode, Run, Selection};
 use crate::failure::Failure;
 use crate::output::{self, Lines};
 use crate::{date, show, sweep};
@@ -84,12 +83,12 @@ pub(super) struct Report {
 
 impl Report {
     /// Arranges for Ctrl-C; `count` experiments are to come.
-    pub(super) fn new(arguments: &Arguments, count: usize) -> Result<Report, Failure> {
-        let output = match arguments.results() {
+    pub(super) fn new(selection: &Selection, what: &str, count: usize) -> Result<Report, Failure> {
+        let output = match results(selection, what) {
             Some(path) => match Lines::new(path) {
                 Ok(lines) => Some(lines),
                 // Nobody has asked for this one.
-                Err(Failure::Run(text)) if arguments.output.is_none() => {
+                Err(Failure::Run(text)) if selection.output.is_none() => {
                     sweep::say(&format!("there will be no report: {text}"));
                     None
                 }
@@ -107,14 +106,13 @@ impl Report {
             process::exit(130);
         });
         handled.map_err(|error| Failure::during("arranging for Ctrl-C", error))?;
-        let what = arguments.what.as_deref().unwrap_or("all");
-        let size = if arguments.full { "full" } else { "quick" };
+        let size = if selection.full { "full" } else { "quick" };
         let title = format!("pario study {what} --{size}");
         let bar = ProgressBar::new(u64::try_from(count).unwrap_or(u64::MAX));
         let style = ProgressStyle::with_template("{elapsed_precise} {wide_bar} {pos}/{len} {msg}");
         bar.set_style(style.map_err(|error| Failure::during("progress bar", error))?);
         bar.enable_steady_tick(Duration::from_secs(1));
-        Ok(Report { json: arguments.json, title, output, place, verdicts: [0; 4], bar })
+        Ok(Report { json: selection.json, title, output, place, verdicts: [0; 4], bar })
     }
 
     /// Says what is run now.
@@ -172,6 +170,20 @@ impl Report {
             sweep::say(&format!("its charts as pictures: {command}"));
         }
         Ok(())
+    }
+}
+
+/// Where the JSON objects go besides stdout, if they do.
+fn results(selection: &Selection, what: &str) -> Option<PathBuf> {
+    let size = if selection.full { "full" } else { "quick" };
+    match &selection.output {
+        // Who names a page gets it: the objects are beside it.
+        Some(path) if path.extension().is_some_and(|ending| ending == "html") => {
+            Some(path.with_extension("jsonl"))
+        }
+        Some(path) => Some(path.clone()),
+        None if selection.json => None,
+        None => Some(format!("study-{what}-{size}.jsonl").into()),
     }
 }
 

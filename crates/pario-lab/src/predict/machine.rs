@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use pario::model::presets::{Device, Link};
 use pario::model::profile::{Profile, stored};
 use pario::storage::FileSystem;
 
@@ -42,24 +41,4 @@ pub(super) fn profile(
     let name = Profile::built_in_name(file_system, false);
     let origin = format!("{name}, built in; `pario calibrate` measures this machine");
     Ok(Described { profile: Profile::built_in(name).unwrap_or_default(), origin })
-}
-
-/// Reads a link: the name of a preset, or LATENCY_US:MB_PER_S.
-pub(super) fn parse_link(text: &str) -> Result<Link, String> {
-    if let Some(link) = Link::named(text) {
-        return Ok(link);
-    }
-    let number = |text: &str| text.parse::<f64>().ok().filter(|number| *number > 0.0);
-    let pair = text.split_once(':').and_then(|(latency, bandwidth)| {
-        Some(Link { latency_us: number(latency)?, bytes_per_s: number(bandwidth)? * 1e6 })
-    });
-    let names: Vec<&str> = Link::PRESETS.iter().map(|(name, _)| *name).collect();
-    pair.ok_or_else(|| format!("use {} or LATENCY_US:MB_PER_S, as 2:12000", names.join(", ")))
-}
-
-/// Reads the name of a device.
-pub(super) fn parse_device(text: &str) -> Result<(String, Device), String> {
-    let names: Vec<&str> = Device::PRESETS.iter().map(|(name, _)| *name).collect();
-    let device = Device::named(text).ok_or_else(|| format!("use {}", names.join(", ")))?;
-    Ok((text.to_owned(), device))
 }

@@ -1,55 +1,43 @@
 //! Every way of a described call, run on this machine: `pario bench` measures them in turn and
 //! compares every byte.
 
+use pario::Strategy;
 use pario::model::Direction;
 
+use super::Query;
 use super::answer::{Document, Measured, Row};
-use super::call::Arguments;
 use crate::failure::Failure;
-use crate::measure::{self, Ran, RanWay};
+use crate::measure::{self, MemoryLayout, Options, Ran, RanWay};
+use crate::scenario::contender::Choice;
 
 /// Repetitions; the one with the median time counts.
-const REPEAT: &str = "5";
+const REPEAT: u32 = 5;
 
 /// Runs all ways, on every rank.
 ///
 /// # Errors
 /// `Usage` if the options contradict each other, `Run` if a call failed or a byte was wrong.
-pub(super) fn all(arguments: &Arguments, ranks: u32) -> Result<Ran, Failure> {
-    measure::ran(&words(arguments, ranks))
-}
-
-/// The command line of `pario bench` for the same call.
-fn words(arguments: &Arguments, ranks: u32) -> Vec<String> {
-    let mut words = vec![arguments.workload.clone(), "--memory=packed".to_owned()];
-    let mut add = |name: &str, value: String| words.push(format!("--{name}={value}"));
-    add("repeat", REPEAT.to_owned());
-    add("levels", if arguments.independent { "2" } else { "3" }.to_owned());
-    add("strategies", "direct,list,sieve,gather,two-phase".to_owned());
+pub(super) fn all(query: &Query, ranks: u32) -> Result<Ran, Failure> {
+    use Strategy::{Direct, Gather, List, Sieve, TwoPhase};
     let phases = ranks.next_power_of_two().trailing_zeros().clamp(1, 9);
-    let phases: Vec<String> = (1..=phases).map(|phases| phases.to_string()).collect();
-    add("phases", phases.join(","));
-    add("direction", arguments.direction_name().to_owned());
-    add("blocks", arguments.block_bytes().to_string());
     // A launcher has started the ranks on their nodes.
-    if pario_mpi::launched().is_none() {
-        add("ranks", ranks.to_string());
-        add("nodes", arguments.nodes.unwrap_or(1).to_string());
-    }
-    let optional = [("bytes", arguments.bytes), ("edge", arguments.edge)];
-    let given = optional.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    given.for_each(|(name, value)| add(name, value.to_string()));
-    for (name, value) in &arguments.parameters {
-        add("set", format!("{name}={value}"));
-    }
+    let is_launched = pario_mpi::launched().is_some();
     // Strategies are run whatever a hint says of them.
-    for (name, value) in arguments.hints.iter().filter(|(name, _)| name != "pario_strategy") {
-        add("hint", format!("{name}={value}"));
-    }
-    if let Some(directory) = &arguments.dir {
-        add("dir", directory.display().to_string());
-    }
-    words
+    let is_kept = |(name, _): &&(String, String)| name != "pario_strategy";
+    measure::ran(&Options {
+        workloads: query.workloads.clone(),
+        ranks: (!is_launched).then_some(ranks),
+        nodes: query.nodes.filter(|_| !is_launched),
+        levels: vec![if query.independent { 2 } else { 3 }],
+        strategies: [Direct, List, Sieve, Gather, TwoPhase].map(Choice::Pario).to_vec(),
+        phases: (1..=phases).collect(),
+        directions: query.directions,
+        memory: MemoryLayout::Packed,
+        repeat: Some(REPEAT),
+        hints: query.hints.iter().filter(is_kept).cloned().collect(),
+        directory: query.directory.clone(),
+        ..Options::default()
+    })
 }
 
 /// Adds what was measured of one part of a program.

@@ -23,45 +23,73 @@ mod measured;
 mod paper;
 mod recorded;
 
-use clap::{Args, Subcommand};
+use std::path::{Path, PathBuf};
+
+use pario::model::presets::{Device, Link};
 
 use crate::failure::Failure;
+use crate::measure::Directions;
+use crate::scenario::workloads::Workloads;
 
-/// Shows every way to serve a call, with its predicted time, and why one is chosen.
-///
-/// The call is described: a workload of `pario bench` or a pattern from a file, any number of ranks
-/// and nodes, and the profile of a machine (`pario calibrate`, or a built-in one). It is planned as
-/// a real call is; nothing is opened, sent or stored, so a call on a thousand nodes takes less
-/// than a second.
-///
-/// Or the calls are those of a program: `pario run --stats=run.jsonl` records them, and `pario
-/// explain run.jsonl` shows each kind of them beside what was measured, and what to change.
-#[derive(Args, Clone, Debug)]
-#[command(args_conflicts_with_subcommands = true, after_help = call::AFTER_HELP)]
-pub struct Arguments {
-    #[command(subcommand)]
-    topic: Option<Topic>,
-
-    #[command(flatten)]
-    call: call::Arguments,
+/// What is asked: how a call can be served, on which machine.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// The call that is described: one workload.
+    pub workloads: Workloads,
+    /// The recording whose calls are explained instead.
+    pub recording: Option<PathBuf>,
+    /// Number of ranks; as in the paper unless it is said.
+    pub ranks: Option<u32>,
+    /// Nodes on which they run; 1 unless it is said.
+    pub nodes: Option<u32>,
+    /// Cores of each node; one for each of its ranks unless it is said.
+    pub cores: Option<u32>,
+    /// Which way the bytes go.
+    pub directions: Directions,
+    /// Whether calls are independent, not collective.
+    pub independent: bool,
+    /// Costs of the machine: the name of a built-in profile, or a file.
+    pub profile: Option<String>,
+    /// Directory whose file system counts if no profile is given.
+    pub directory: Option<PathBuf>,
+    /// Another network between nodes.
+    pub network: Option<Link>,
+    /// The device of the storage, without a cache, and its name.
+    pub device: Option<(String, Device)>,
+    /// Hints of the program.
+    pub hints: Vec<(String, String)>,
+    /// Whether every way is run, and measured.
+    pub run: bool,
+    /// Where the ways are drawn.
+    pub svg: Option<PathBuf>,
+    /// Whether the answer is printed as JSON.
+    pub json: bool,
 }
 
-#[derive(Subcommand, Clone, Debug)]
-enum Topic {
-    Paper(paper::Arguments),
+/// Explains calls.
+///
+/// # Errors
+/// `Usage` if the call or the machine makes no sense, `Run` if a recording cannot be read or the
+/// output cannot be written.
+pub fn run(query: &Query) -> Result<(), Failure> {
+    match query.run || answers() {
+        true => call::run(query),
+        false => Ok(()),
+    }
 }
 
-/// Runs the subcommand.
+/// Prints the tables of paper 001, and draws its figure if there is a path for it.
 ///
 /// # Errors
 /// `Run` if the output cannot be written.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let runs = arguments.topic.is_none() && arguments.call.run;
-    if !runs && pario_mpi::launched().is_some_and(|launch| launch.rank > 0) {
-        return Ok(());
+pub fn run_paper(svg: Option<&Path>, json: bool) -> Result<(), Failure> {
+    match answers() {
+        true => paper::run(svg, json),
+        false => Ok(()),
     }
-    match &arguments.topic {
-        Some(Topic::Paper(arguments)) => paper::run(arguments),
-        None => call::run(&arguments.call),
-    }
+}
+
+/// Whether this process answers: under a launcher the first rank does.
+fn answers() -> bool {
+    pario_mpi::launched().is_none_or(|launch| launch.rank == 0)
 }

@@ -1,8 +1,7 @@
 //! The results of paper 001's model beside those that the paper prints.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use clap::Args;
 use pario::model::paper::{
     Device, PAPER_001, Times, Tradeoff, Validation, figure_11, table_v, table_vi,
 };
@@ -11,32 +10,6 @@ use serde::Serialize;
 use super::figure;
 use crate::failure::Failure;
 use crate::output;
-
-/// Repeats the model of paper 001: Tables V and VI, and Figure 11.
-///
-/// The paper's equations and parameters estimate the time of collective and of individual I/O on
-/// HDD, SSD and NVM. The tables show what the paper measured, what it estimated, and what the same
-/// equations give here.
-#[derive(Args, Clone, Debug)]
-#[command(after_help = AFTER_HELP)]
-pub(crate) struct Arguments {
-    /// Draw Figure 11 to this file
-    #[arg(long, value_name = "PATH")]
-    svg: Option<PathBuf>,
-
-    /// One JSON object with all values on stdout, and nothing else there
-    #[arg(long)]
-    json: bool,
-}
-
-const AFTER_HELP: &str = "\
-Where the paper is unclear, the documentation of pario::model::paper and docs/model.md say which
-reading was taken.
-
-Examples:
-  pario explain paper
-  pario explain paper --svg figure-11.svg
-  pario explain paper --json";
 
 /// Sizes of messages that the paper discusses: 32 KB, 2 MB, 16 MB.
 const MESSAGES_MB: [f64; 3] = [0.03125, 2.0, 16.0];
@@ -90,18 +63,18 @@ fn tables() -> [Table; 2] {
 }
 
 /// Prints the tables, and draws the figure if asked to.
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut text = match arguments.json {
-        true => json()?,
+pub(super) fn run(svg: Option<&Path>, json: bool) -> Result<(), Failure> {
+    let mut text = match json {
+        true => records()?,
         false => document(),
     };
-    if let Some(path) = &arguments.svg {
+    if let Some(path) = svg {
         output::write(path, figure::draw()?.as_bytes())?;
-        if !arguments.json {
+        if !json {
             text += &format!("\nFigure 11 is in {}\n", path.display());
         }
     }
-    output::print(&text, arguments.json)
+    output::print(&text, json)
 }
 
 fn rows(table: &Table) -> Vec<Row> {
@@ -134,7 +107,7 @@ fn points() -> Vec<Point> {
     PAPER_001.devices.iter().flat_map(device).collect()
 }
 
-fn json() -> Result<String, Failure> {
+fn records() -> Result<String, Failure> {
     let tables = tables().iter().flat_map(rows).collect();
     let document = Document { profile: "paper-001", tables, figure_11: points() };
     let text = serde_json::to_string(&document);

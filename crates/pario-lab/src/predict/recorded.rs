@@ -15,9 +15,10 @@ use pario::explain::{Answer, Conditions, Question, Request, Way, explain};
 use pario::model::Direction;
 use pario::model::profile::Profile;
 
+use super::Query;
 use super::advice::{Change, Given, hint_change, hint_set};
 use super::answer::{Document, Measured, Scene, size, time};
-use super::call::{self, Arguments};
+use super::call;
 use super::machine::Described;
 use crate::failure::Failure;
 use crate::hint;
@@ -68,7 +69,7 @@ struct Kind<'a> {
 ///
 /// # Errors
 /// `Usage` if an option makes no sense, `Run` if the file cannot be read or the output written.
-pub(super) fn documents(arguments: &Arguments, path: &Path) -> Result<Vec<Document>, Failure> {
+pub(super) fn documents(query: &Query, path: &Path) -> Result<Vec<Document>, Failure> {
     let recordings = recordings(path)?;
     let names = names(&recordings);
     let opens = recordings.iter().zip(&names);
@@ -89,7 +90,7 @@ pub(super) fn documents(arguments: &Arguments, path: &Path) -> Result<Vec<Docume
     let left_out = all.split_off(matters.clamp(1, KINDS_MAX).min(all.len()));
     let mut documents = Vec::new();
     for (open, kind) in all {
-        documents.push(document(arguments, (open, kind), percent(kind.total_ms))?);
+        documents.push(document(query, (open, kind), percent(kind.total_ms))?);
     }
     let Some(last) = documents.last_mut() else {
         let reason = unexplained(&recordings);
@@ -321,20 +322,20 @@ impl Setting<'_> {
     }
 }
 
-fn setting<'a>(arguments: &Arguments, open: &Open<'a>) -> Result<Setting<'a>, Failure> {
+fn setting<'a>(query: &Query, open: &Open<'a>) -> Result<Setting<'a>, Failure> {
     let (recording, name) = (open.recording, open.name);
     let described = match &*recording.profile {
-        _ if arguments.profile.is_some() => call::described(arguments, "threads")?,
-        "" => call::described(arguments, "threads")?,
+        _ if query.profile.is_some() => call::described(query, "threads")?,
+        "" => call::described(query, "threads")?,
         name => {
             let recorded = recorded_profile(name)
                 .map_err(|error| Failure::Run(format!("{}: {error}", recording.file)))?;
-            call::replaced(arguments, recorded)
+            call::replaced(query, recorded)
         }
     };
-    hint::resolve(&arguments.hints)?;
+    hint::resolve(&query.hints)?;
     // A hint of the command line replaces one of the program.
-    let is_new = |hint: &&Hint| arguments.hints.iter().all(|(name, _)| *name != hint.name);
+    let is_new = |hint: &&Hint| query.hints.iter().all(|(name, _)| *name != hint.name);
     let is_given = |hint: &&Hint| {
         !matches!(&*hint.origin, "default" | "file") && hint.name != "pario_statistics"
     };
@@ -343,8 +344,8 @@ fn setting<'a>(arguments: &Arguments, open: &Open<'a>) -> Result<Setting<'a>, Fa
         value: hint.value.clone(),
         origin: hint.origin.clone(),
     });
-    let given = kept.chain(call::given(arguments)).collect();
-    Ok(Setting { recording, name, described, given, is_changed: !arguments.hints.is_empty() })
+    let given = kept.chain(call::given(query)).collect();
+    Ok(Setting { recording, name, described, given, is_changed: !query.hints.is_empty() })
 }
 
 /// The name of a built-in profile, or the text of another one.
@@ -359,11 +360,11 @@ fn recorded_profile(text: &str) -> pario::Result<Described> {
 }
 
 fn document(
-    arguments: &Arguments,
+    query: &Query,
     (open, kind): (&Open<'_>, &Kind<'_>),
     share_percent: f64,
 ) -> Result<Document, Failure> {
-    let setting = &setting(arguments, open)?;
+    let setting = &setting(query, open)?;
     let alike: Vec<&Kind<'_>> = open.kinds.iter().filter(|other| other.is_like(kind)).collect();
     let usage = |error: pario::Error| Failure::Usage(error.to_string());
     let done = median(&kind.calls);

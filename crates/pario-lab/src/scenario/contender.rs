@@ -2,6 +2,7 @@
 //! compare with and pario does not have.
 
 use std::fmt;
+use std::str::FromStr;
 
 use pario::Strategy;
 
@@ -120,10 +121,25 @@ pub(crate) const ROMIO_LIKE: &str = "romio-like";
 
 /// What a user may name in `--strategies`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub enum Choice {
+    /// pario with a strategy.
     Pario(Strategy),
     /// One of [`POSIX`] and [`ROMIO_LIKE`].
     Plain(&'static str),
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Choice, String> {
+        match [POSIX, ROMIO_LIKE].into_iter().find(|name| *name == text) {
+            Some(name) => Ok(Choice::Plain(name)),
+            None => {
+                let strategy = text.parse().map_err(|error: pario::Error| error.to_string());
+                strategy.map(Choice::Pario)
+            }
+        }
+    }
 }
 
 /// Names of multi-phase with a number of phases.

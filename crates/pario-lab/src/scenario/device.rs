@@ -12,7 +12,7 @@ const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;
 
 /// A device by its name.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct DeviceChoice {
+pub struct DeviceChoice {
     name: String,
     device: Device,
 }
@@ -29,8 +29,11 @@ impl DeviceChoice {
     }
 }
 
-/// The name of a preset, or that of a file.
-pub(crate) fn parse(text: &str) -> Result<DeviceChoice, String> {
+/// Reads the name of a preset, or that of a file.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(text: &str) -> Result<DeviceChoice, String> {
     let name = text.to_owned();
     if let Some(device) = Device::named(text) {
         return Ok(DeviceChoice { name, device });

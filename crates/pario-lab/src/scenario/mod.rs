@@ -3,15 +3,19 @@
 //! | file | concept |
 //! | --- | --- |
 //! | `workload` | which bytes each rank has |
+//! | `workloads` | which workloads, and of which sizes |
 //! | `pattern` | the same, as experiments of papers take them |
 //! | `pieces` | what is contiguous in the file and in memory |
 //! | `contender` | strategies and levels of requests |
 //! | `device` | devices that are emulated |
 //! | `stage` | the machines of the papers |
+//! | `papers` | their titles |
 
-pub(crate) mod contender;
-pub(crate) mod device;
+pub mod contender;
+pub mod device;
+pub(crate) mod papers;
 pub(crate) mod pattern;
 pub(crate) mod pieces;
 pub(crate) mod stage;
-pub(crate) mod workload;
+pub mod workload;
+pub mod workloads;

@@ -2,7 +2,6 @@
 //!
 //! | file | concept |
 //! | --- | --- |
-//! | `arguments` | the command line |
 //! | `input` | from files to records, with the line of what is wrong |
 //! | `records` | what the other commands write |
 //! | `sampled` | bounded memory for recordings of any length |
@@ -19,7 +18,6 @@
 //! Nothing is measured here. The page has no script and fetches nothing. Every value that is drawn
 //! is in the CSV, and in the attributes of the element that shows it.
 
-mod arguments;
 mod bench;
 mod chart;
 mod csv;
@@ -39,8 +37,6 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-pub use arguments::Arguments;
-
 use std::path::{Path, PathBuf};
 
 use document::Document;
@@ -58,42 +54,61 @@ use crate::{date, sweep};
 const EXPLAINED_CALLS_MAX: u64 = 1 << 18;
 const EXPLAINED_FILE: u64 = 1 << 10;
 
-/// Runs the subcommand.
+/// What is shown, and in which forms.
+#[derive(Clone, Debug, Default)]
+pub struct Outputs {
+    /// Files of records; `-` is standard input.
+    pub inputs: Vec<PathBuf>,
+    /// Where the page goes, if there is to be one.
+    pub page: Option<PathBuf>,
+    /// Its title.
+    pub title: String,
+    /// A directory for each chart as SVG.
+    pub svg: Option<PathBuf>,
+    /// A directory for each chart as PNG.
+    pub png: Option<PathBuf>,
+    /// Where the values of all charts go.
+    pub csv: Option<PathBuf>,
+    /// Where the trace of recordings goes.
+    pub perfetto: Option<PathBuf>,
+}
+
+/// Shows records.
 ///
 /// # Errors
 /// `Run` if an input is no record, or an output cannot be written.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(outputs: &Outputs) -> Result<(), Failure> {
     if pario_mpi::launched().is_some_and(|launch| launch.rank > 0) {
         return Ok(());
     }
-    let mut trace = arguments.perfetto.as_deref().map(Trace::create).transpose()?;
+    let mut trace = outputs.perfetto.as_deref().map(Trace::create).transpose()?;
     let mut files = Files::new();
-    let records = input::read(&arguments.inputs, &mut |recording| {
+    let records = input::read(&outputs.inputs, &mut |recording| {
         trace.as_mut().map_or(Ok(()), |trace| trace.add(&recording))?;
         files.add(recording);
         Ok(())
     })?;
     if records.is_without_calls() {
-        let names: Vec<String> = arguments.inputs.iter().map(|path| source(path)).collect();
+        let names: Vec<String> = outputs.inputs.iter().map(|path| source(path)).collect();
         return Err(without_calls(&names.join(", "), &records));
     }
-    if let (Some(trace), Some(path)) = (trace, &arguments.perfetto) {
+    if let (Some(trace), Some(path)) = (trace, &outputs.perfetto) {
         trace.finish()?;
         sweep::say(&format!("the trace is in {}; open it at ui.perfetto.dev", path.display()));
     }
     let document = document(&records, files);
-    if let Some(path) = arguments.page() {
-        let header = Header::new(&arguments.title, &arguments.inputs);
-        write(&path, page::html(&header, &document).as_bytes())?;
+    if let Some(path) = &outputs.page {
+        let header = Header::new(&outputs.title, &outputs.inputs);
+        write(path, page::html(&header, &document).as_bytes())?;
         sweep::say(&format!("the report is in {}; open it in a browser", path.display()));
     }
-    if let Some(directory) = &arguments.svg {
+    if let Some(directory) = &outputs.svg {
         say_pictures(&picture::svg(&document, directory)?, directory);
     }
-    if let Some(directory) = &arguments.png {
+    if let Some(directory) = &outputs.png {
         say_pictures(&picture::png(&document, directory)?, directory);
     }
-    if let Some(path) = &arguments.csv {
+    if let Some(path) = &outputs.csv {
         write(path, csv::text(&document).as_bytes())?;
         sweep::say(&format!("the values of all charts are in {}", path.display()));
     }

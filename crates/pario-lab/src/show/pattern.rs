@@ -1,14 +1,14 @@
 //! Who has which part of the file: the first runs of a workload, from the code that measured it.
 //!
-//! The command of a record says which workload it was. Records of earlier versions have none;
-//! then the sizes in the record are tried, and what does not come out equal is not drawn.
+//! A record says which workloads were asked for. Those of earlier versions do not; then the sizes
+//! in the record are tried, and what does not come out equal is not drawn.
 
 use std::ops::Range;
 
 use super::chart::{Chart, Kind, Point, size};
 use super::records::Bench;
-use crate::measure::programs_of;
 use crate::scenario::workload::{Program, Workload};
+use crate::scenario::workloads::Workloads;
 
 /// Runs that are drawn.
 const RUNS_MAX: usize = 256;
@@ -53,19 +53,18 @@ fn drawn(name: &str, record: &Bench, own: &dyn Workload) -> Option<Chart> {
 
 /// Makes the workloads of a record again.
 fn again(record: &Bench) -> Option<Vec<Program>> {
-    let after_bench = record.command.iter().skip_while(|word| *word != "bench").skip(1);
-    let mut words: Vec<String> = after_bench.cloned().collect();
-    if record.command.is_empty() {
-        words = vec![record.workload.clone(), format!("--bytes={}", record.bytes)];
-        if record.workload == "block-cyclic" {
-            words.push(format!("--blocks={}", record.block?));
-        }
-    }
-    programs_of(&words, record.ranks).ok()
+    let from_sizes = || Workloads {
+        names: vec![record.workload.clone()],
+        bytes: Some(record.bytes),
+        blocks: record.block.into_iter().collect(),
+        ..Workloads::default()
+    };
+    let workloads = record.workloads.clone().unwrap_or_else(from_sizes);
+    workloads.programs(record.ranks, 1).ok()
 }
 
 fn is_same(part: &dyn Workload, record: &Bench) -> bool {
-    let shaped = record.command.is_empty() || part.shape() == record.shape;
+    let shaped = record.shape.is_empty() || part.shape() == record.shape;
     part.name() == record.workload
         && part.part() == record.part
         && Some(part.block_bytes()) == record.block

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::sampled::Sampled;
+use crate::scenario::workloads::Workloads;
 
 /// A result of `pario bench --json`, or of `cargo xtask peers`.
 #[derive(Clone, Debug, Deserialize)]
@@ -64,6 +65,8 @@ pub(super) struct Bench {
     pub(super) pario: Option<String>,
     #[serde(default)]
     pub(super) command: Vec<String>,
+    /// What was asked for; records of earlier versions have none.
+    pub(super) workloads: Option<Workloads>,
     #[serde(default)]
     pub(super) hints: BTreeMap<String, String>,
     pub(super) machine: Option<Machine>,

@@ -8,7 +8,7 @@ use super::chart::{Chart, Kind, Point, Scale, number, size};
 use super::document::{Cell, Place, Section, Table, shell, slug};
 use super::records::{Study, StudyRow};
 use crate::date;
-use crate::papers::title_of;
+use crate::scenario::papers::title_of;
 
 /// The kinds of verdicts, in the order of tables.
 const KINDS: [&str; 4] = ["same", "same order", "not the same", "cannot run here"];

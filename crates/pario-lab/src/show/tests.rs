@@ -17,6 +17,7 @@ fn result(strategy: &str, block: u64, seconds: f64) -> String {
         "planning_seconds":0.0005,"exchange_seconds":0.004,"storage_seconds":0.002,
         "phase_seconds":[0.001,0.001],"predicted":{},"pario":"0.1.0",
         "command":["pario","bench","block-cyclic","--bytes","4096","--blocks","{block}"],
+        "workloads":{{"names":["block-cyclic"],"bytes":4096,"blocks":[{block}]}},
         "hints":{{"cb_nodes":"2"}},"machine":{{"cores":2,"processor":"<b>&\"x\""}}}}"#,
         seconds * 0.9
     )

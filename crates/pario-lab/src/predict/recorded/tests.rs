@@ -1,6 +1,5 @@
 //! What `explain` finds for recorded calls is what the program did.
 
-use clap::Parser;
 use pario_testkit::program::run::{Transport, run};
 use pario_testkit::program::{Program, Step};
 use pario_testkit::scratch::Scratch;
@@ -8,12 +7,6 @@ use pario_testkit::seed::{first_seed, number_from};
 use pario_testkit::watchdog::Watchdog;
 
 use super::*;
-
-#[derive(Parser)]
-struct Line {
-    #[command(flatten)]
-    arguments: Arguments,
-}
 
 /// A program whose hints stay as they are, since a recording has those of the close; none if it
 /// converts bytes, since such calls have several plans.
@@ -31,12 +24,12 @@ fn planned<'a>(way: &'a Way, reason: &'a str) -> (&'static str, u64, u64, &'a st
 }
 
 /// Compares all calls of a recording; how many there were.
-fn compare(arguments: &Arguments, path: &Path) -> usize {
+fn compare(query: &Query, path: &Path) -> usize {
     let recordings = recordings(path).unwrap_or_default();
     let mut compared = 0;
     for recording in &recordings {
         let open = Open { recording, name: "it", kinds: Vec::new() };
-        let setting = setting(arguments, &open).expect("a setting");
+        let setting = setting(query, &open).expect("a setting");
         let all = collectives(recording).into_iter().chain(independent(recording));
         for done in all.filter(|done| done.call.strategy != Strategy::Auto.name()) {
             let Call { strategy, rounds, aggregators, windows, reason, .. } = done.call;
@@ -61,7 +54,7 @@ fn compare(arguments: &Arguments, path: &Path) -> usize {
 #[test]
 fn explain_finds_the_plans_that_ran() {
     let (scratch, first_seed) = (Scratch::new(), first_seed());
-    let arguments = Line::parse_from(["explain"]).arguments;
+    let query = Query::default();
     let programs = number_from("PARIO_PROGRAMS").unwrap_or(4000).div_ceil(10);
     println!("explain_finds_the_plans_that_ran: PARIO_SEED={first_seed}, {programs} programs");
     let watchdog = Watchdog::new("explain_finds_the_plans_that_ran");
@@ -78,7 +71,7 @@ fn explain_finds_the_plans_that_ran() {
         run(&program, transport).unwrap_or_else(|text| panic!("seed {seed}: {text}"));
         if path.exists() {
             println!("PARIO_SEED={seed} PARIO_PROGRAMS=1");
-            compared += compare(&arguments, &path);
+            compared += compare(&query, &path);
             std::fs::remove_file(&path).expect("removed");
         }
     }

@@ -221,7 +221,7 @@ pub(crate) const KINDS: [Kind; 9] = [
 ];
 
 /// A table of all kinds and their parameters.
-pub(crate) struct Catalogue;
+pub struct Catalogue;
 
 impl fmt::Display for Catalogue {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

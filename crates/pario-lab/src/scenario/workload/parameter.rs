@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::measure::arguments::parse_bytes;
+use crate::size;
 
 /// What a parameter can be.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl Parameter {
 fn parse_number(text: &str) -> Result<u64, String> {
     match text {
         "0" => Ok(0),
-        text => parse_bytes(text).map_err(|_| "not a number, as 512, 64K or 16M".to_owned()),
+        text => size::parse(text).map_err(|_| "not a number, as 512, 64K or 16M".to_owned()),
     }
 }
 

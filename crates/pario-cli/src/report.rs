@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use pario_lab::failure::Failure;
+use pario_lab::show::{self, Outputs};
 
 /// Turns runs, studies and recordings into one page with charts.
 ///
@@ -10,37 +12,37 @@ use clap::Args;
 /// bar, a dot or a tile to see its values.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// What to show, in any mixture: `pario bench --json`, `pario study --json`,
     /// `pario explain --json`, or a recording of `pario run --stats=FILE.jsonl`; `-` is
     /// standard input
     #[arg(required = true, value_name = "INPUT")]
-    pub(super) inputs: Vec<PathBuf>,
+    inputs: Vec<PathBuf>,
 
     /// The page [default: report.html, unless only other outputs are asked for]
     #[arg(long, short, value_name = "FILE")]
-    pub(super) output: Option<PathBuf>,
+    output: Option<PathBuf>,
 
     /// Title of the page
     #[arg(long, value_name = "TEXT", default_value = "pario report")]
-    pub(super) title: String,
+    title: String,
 
     /// Each chart as an SVG file in this directory
     #[arg(long, value_name = "DIR")]
-    pub(super) svg: Option<PathBuf>,
+    svg: Option<PathBuf>,
 
     /// Each chart as a PNG file in this directory, twice the size of the page's
     #[arg(long, value_name = "DIR")]
-    pub(super) png: Option<PathBuf>,
+    png: Option<PathBuf>,
 
     /// The values of all charts, a line for each
     #[arg(long, value_name = "FILE")]
-    pub(super) csv: Option<PathBuf>,
+    csv: Option<PathBuf>,
 
     /// The calls and storage accesses of recordings as a trace for ui.perfetto.dev or
     /// chrome://tracing: a process for each node, a thread for each rank
     #[arg(long, value_name = "FILE")]
-    pub(super) perfetto: Option<PathBuf>,
+    perfetto: Option<PathBuf>,
 }
 
 const AFTER_HELP: &str = "\
@@ -54,17 +56,13 @@ Examples:
 
 docs/report.md says what each chart shows.";
 
-impl Arguments {
-    /// Where the page goes, if there is to be one.
-    pub(super) fn page(&self) -> Option<PathBuf> {
-        let others = self.svg.is_some()
-            || self.png.is_some()
-            || self.csv.is_some()
-            || self.perfetto.is_some();
-        match &self.output {
-            Some(path) => Some(path.clone()),
-            None if others => None,
-            None => Some("report.html".into()),
-        }
-    }
+/// Runs the subcommand.
+///
+/// # Errors
+/// As [`show::run`].
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { inputs, output, title, svg, png, csv, perfetto } = arguments;
+    let others = [&svg, &png, &csv, &perfetto].into_iter().any(Option::is_some);
+    let page = output.or_else(|| (!others).then(|| "report.html".into()));
+    show::run(&Outputs { inputs, page, title, svg, png, csv, perfetto })
 }

@@ -2,9 +2,17 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use pario_lab::failure::Failure;
+use pario_lab::papers::{self, Mode, Selection};
 
-use crate::measure::parse_directory;
+use crate::values::{self, Named};
+
+const MODES: [Named<Mode>; 3] = [
+    ("count", "Calls, messages, bytes and pieces, counted", Mode::Count),
+    ("virtual", "Times on a virtual clock", Mode::Virtual),
+    ("here", "Times on this machine", Mode::Here),
+];
 
 /// Repeats the experiments of the papers, and says whether they come out the same.
 ///
@@ -14,77 +22,36 @@ use crate::measure::parse_directory;
 /// machine with `pario bench`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// An experiment (000-fig6), a paper (000), or all
     #[arg(value_name = "ID|PAPER")]
-    pub(crate) what: Option<String>,
+    what: Option<String>,
 
     /// Small sizes [default]
     #[arg(long, conflicts_with = "full")]
-    pub(crate) quick: bool,
+    quick: bool,
 
     /// The sizes of the papers
     #[arg(long)]
-    pub(crate) full: bool,
+    full: bool,
 
     /// What to run [default: all modes of each experiment]
-    #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_enum)]
-    pub(crate) mode: Vec<Mode>,
+    #[arg(long, value_name = "MODE,...", value_delimiter = ',')]
+    #[arg(value_parser = values::one_of(&MODES))]
+    mode: Vec<Mode>,
 
     /// One JSON object for each experiment and mode on stdout, and nothing else there
     #[arg(long)]
-    pub(crate) json: bool,
+    json: bool,
 
     /// Write the JSON objects to this file, too; without --json a page with tables and charts is
     /// made beside it [default: study-WHAT-SIZE.jsonl and .html here; with --json no files]
     #[arg(long, value_name = "FILE.jsonl")]
-    pub(crate) output: Option<PathBuf>,
+    output: Option<PathBuf>,
 
     /// Directory for the files of the mode `here` [default: the system's temporary directory]
-    #[arg(long, value_name = "DIR", value_parser = parse_directory)]
-    pub(crate) dir: Option<PathBuf>,
-}
-
-/// How an experiment is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Mode {
-    /// Calls, messages, bytes and pieces, counted
-    Count,
-    /// Times on a virtual clock
-    Virtual,
-    /// Times on this machine
-    Here,
-}
-
-impl Arguments {
-    /// Where the JSON objects go besides stdout, if they do.
-    pub(super) fn results(&self) -> Option<PathBuf> {
-        let size = if self.full { "full" } else { "quick" };
-        match &self.output {
-            // Who names a page gets it: the objects are beside it.
-            Some(path) if path.extension().is_some_and(|ending| ending == "html") => {
-                Some(path.with_extension("jsonl"))
-            }
-            Some(path) => Some(path.clone()),
-            None if self.json => None,
-            None => {
-                let what = self.what.as_deref().unwrap_or("all");
-                Some(format!("study-{what}-{size}.jsonl").into())
-            }
-        }
-    }
-}
-
-impl Mode {
-    pub(crate) const ALL: [Mode; 3] = [Mode::Count, Mode::Virtual, Mode::Here];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Mode::Count => "count",
-            Mode::Virtual => "virtual",
-            Mode::Here => "here",
-        }
-    }
+    #[arg(long, value_name = "DIR", value_parser = values::directory)]
+    dir: Option<PathBuf>,
 }
 
 const AFTER_HELP: &str = "\
@@ -101,3 +68,14 @@ Examples:
   pario report study-all-quick.jsonl --png pictures
                                            its charts as pictures
   pario study all --mode count,virtual --json --output results.jsonl";
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// As [`papers::run`].
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { what, quick, full, mode, json, output, dir } = arguments;
+    let asked = quick || full || !mode.is_empty();
+    let what = what.or_else(|| asked.then(|| "all".to_owned()));
+    papers::run(&Selection { what, full, modes: mode, json, output, directory: dir })
+}
