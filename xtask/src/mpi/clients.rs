@@ -118,7 +118,7 @@ pub(super) fn drop_in(
         skipped.push("all runs under pario: there is no package pario-mpi".to_owned());
         return Ok(None);
     }
-    open_command::cargo(&["build", "--release", "--package", "pario-mpi"], &places.root)?;
+    open_command::cargo(&["build", "--release"], &places.root)?;
     let library = places.target.join("release/libpario_mpi.so");
     match library.is_file() {
         true => Ok(Some(library)),

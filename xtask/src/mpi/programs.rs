@@ -69,10 +69,10 @@ pub(super) fn run_all(
     let mut cases = Vec::new();
     let release = places.target.join("release");
     if arguments.wants("conformance") || arguments.wants("interleaved") {
-        build(places, &["--package", "pario-mpi", "--examples"])?;
+        build(places, &["--examples"])?;
     }
     if arguments.wants("bench") || arguments.wants("calibrate") {
-        build(places, &["--package", "pario-cli"])?;
+        build(places, &[])?;
     }
     for mpi in &setup.mpis {
         let case = |name, program: &str, words: &str, ranks, check: Check| Case {
