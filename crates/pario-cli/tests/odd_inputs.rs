@@ -36,6 +36,10 @@ fn a_fifo_is_refused_wherever_a_file_is_named() {
         format!("report {results} --csv {fifo}"),
         format!("report {results} --perfetto {fifo}"),
         format!("calibrate --output {fifo}"),
+        format!("study 001 --mode count --output {fifo}"),
+        format!("study 001 --mode count --json --output {fifo}"),
+        format!("explain paper --svg {fifo}"),
+        format!("explain --pattern block-cyclic --svg {fifo}"),
     ];
     for words in words {
         watchdog.step(words.clone());

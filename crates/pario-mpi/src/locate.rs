@@ -9,6 +9,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use pario::own_file::{self, Streams};
 use pario::{Error, ErrorClass, Result};
 
 use crate::abi::Family;
@@ -93,6 +94,10 @@ fn beside(program: &Path, family: Option<Family>) -> Vec<PathBuf> {
 
 /// Loads a library for good, or says why not.
 fn open(name: &OsStr) -> std::result::Result<(), String> {
+    // The loader would wait for the other end of a FIFO. Names without a slash it looks up itself.
+    if name.as_bytes().contains(&b'/') {
+        own_file::open(Path::new(name), Streams::Refused).map_err(|error| error.to_string())?;
+    }
     let name = CString::new(name.as_bytes()).map_err(|_| "not a file name".to_owned())?;
     // Open MPI's components look its symbols up in the global scope.
     let flags = libc::RTLD_NOW | libc::RTLD_GLOBAL;
@@ -117,6 +122,10 @@ fn open(name: &OsStr) -> std::result::Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use pario_testkit::scratch::Scratch;
+    use pario_testkit::watchdog::Watchdog;
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
     use super::*;
 
     #[test]
@@ -137,7 +146,19 @@ mod tests {
 
     #[test]
     fn what_is_no_library_is_told() {
-        assert!(open(OsStr::new("/does/not/exist.so")).unwrap_err().contains("/does/not/exist.so"));
+        assert!(open(OsStr::new("/does/not/exist.so")).unwrap_err().contains("No such file"));
+        assert!(open(OsStr::new("libdoes_not_exist.so")).unwrap_err().contains("does_not_exist"));
         assert!(open(OsStr::new("libc.so.6")).unwrap_err().contains("MPI_Init"));
+    }
+
+    /// The loader opens what it is given, and waits there for somebody who writes to a FIFO.
+    #[test]
+    fn a_library_is_a_regular_file() {
+        let _watchdog = Watchdog::new("a_library_is_a_regular_file");
+        let scratch = Scratch::new();
+        let fifo = scratch.path("fifo");
+        mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+        let reason = open(fifo.as_os_str()).unwrap_err();
+        assert_eq!(reason, "not a regular file but a pipe or FIFO");
     }
 }

@@ -8,7 +8,8 @@
 //! other end, only time tells.
 //!
 //! Statistics are appended to an empty file, or to one that begins as a recording does, and never
-//! to a file that the process has open as data.
+//! to a file that the process has open as data. An empty file that only another process has open as
+//! data takes them: to ask all others costs more than the slip.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
