@@ -145,22 +145,23 @@ static void many_outstanding(MPI_File file) {
     }
 }
 
-/* A freed request still writes. It must have ended before the close, so it is watched by reading. */
+/*
+ * A freed request still writes. It must have ended before the close, so it is watched by reading, for as long as the
+ * run may last. Natively nobody knows whether it ever writes.
+ */
 static void freed_request(void) {
     const char *path = scratch("nonblocking_order.freed");
     MPI_File file;
     int word = 1000 + client_rank, back = 0;
     MPI_Request request;
-    double start = MPI_Wtime();
     remove_first(path);
     OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE,
                      MPI_INFO_NULL, &file));
     OK(MPI_File_iwrite_at(file, 4 * (MPI_Offset)client_rank, &word, 1, MPI_INT, &request));
     OK(MPI_Request_free(&request));
     CHECK(request == MPI_REQUEST_NULL, "a freed request is not MPI_REQUEST_NULL");
-    while (back != word && MPI_Wtime() - start < 10)
+    while (back != word && !client_is_native)
         OK(MPI_File_read_at(file, 4 * (MPI_Offset)client_rank, &back, 1, MPI_INT, MPI_STATUS_IGNORE));
-    CHECK_PARIO(back == word, "a freed request did not write: expected %d, got %d", word, back);
     OK(MPI_File_close(&file));
 }
 
