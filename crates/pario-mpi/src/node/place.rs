@@ -115,3 +115,36 @@ pub(crate) fn nodes(places: &[Place]) -> Vec<u32> {
     };
     places.iter().map(|place| u32::try_from(number(place.host)).unwrap_or(u32::MAX)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(passing_on: &[bool]) -> Result<()> {
+        let served = Place::default();
+        let place = |&passes| if passes { Place::of_one_that_passes_on() } else { served };
+        same_choice(&passing_on.iter().map(place).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn ranks_that_choose_alike_go_on() {
+        for alike in [&[][..], &[false], &[true], &[false; 3], &[true; 3]] {
+            assert_eq!(choice(alike), Ok(()), "{alike:?}");
+        }
+    }
+
+    #[test]
+    fn ranks_that_differ_are_named() {
+        let texts = [
+            (&[true, false][..], "is set on rank 0 and not on rank 1;"),
+            (&[false, true], "is set on rank 1 and not on rank 0;"),
+            (&[false, false, true, true], "is set on rank 2 and 1 more and not on rank 0;"),
+            (&[true, false, true, false, false], "is set on rank 0 and not on rank 1 and 2 more;"),
+        ];
+        for (passing_on, text) in texts {
+            let error = choice(passing_on).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::NotSame);
+            assert!(error.text().contains(text), "{passing_on:?}: {error}");
+        }
+    }
+}
