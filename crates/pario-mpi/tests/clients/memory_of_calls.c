@@ -4,16 +4,18 @@
 /* calls: at least 1000 */
 /*
  * Calls that are made again and again keep no memory: after some thousand of each kind the heap is as large as before.
- * Pools of the libraries may grow for a while; a loss of a call would go on in every round.
+ * Pools of the libraries may grow in some rounds; what a call loses is lost in every round. So is what a table keeps
+ * that doubles when it is full: each round but the first makes as many calls as all before it, so that it doubles then.
  *
- * Natively Open MPI 5.0.11 loses 2416 bytes for each write with a negative offset. MPICH 4.0.2 is left out: in some
+ * Natively Open MPI 5.0.11 loses 2416 bytes for each write with a negative offset, and about 50 for each independent
+ * non-blocking write whose request is freed; on pario none for these. MPICH 4.0.2 is left out: in some
  * processes it loses 64 bytes for each datatype that is committed and freed, without any file.
  */
 #include "client.h"
 
 #include <malloc.h>
 
-enum { BYTES = 64, ALLOWED_BYTES = 2048 };
+enum { BYTES = 64, ALLOWED_BYTES = 1024 };
 
 static MPI_File file;
 static char data[BYTES];
@@ -66,10 +68,15 @@ static void hints(void) {
     MPI_Info_free(&info);
 }
 
-static void open_and_close(MPI_Comm comm, const char *name) {
+static MPI_File open_other(MPI_Comm comm, const char *name) {
+    const int amode = MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE;
     MPI_File other;
-    OK(MPI_File_open(comm, scratch(name), MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
-                     &other));
+    OK(MPI_File_open(comm, scratch(name), amode, MPI_INFO_NULL, &other));
+    return other;
+}
+
+static void open_and_close(MPI_Comm comm, const char *name) {
+    MPI_File other = open_other(comm, name);
     OK(MPI_File_close(&other));
 }
 
@@ -81,34 +88,34 @@ static void open_alone(void) {
     open_and_close(MPI_COMM_SELF, name);
 }
 
-static void measure(const char *what, void (*call)(void), int count) {
-    enum { ROUNDS = 5 };
+/* All ranks make the same calls, so that none stops early. */
+static void measure(const char *what, void (*call)(void)) {
+    enum { FIRST = 256, ROUNDS = 5 };
     size_t least = SIZE_MAX, before = heap_bytes();
-    /* All ranks make the same calls, so that none stops early. */
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0, count = FIRST, calls = 0; round < ROUNDS; round++, count = calls) {
         for (int i = 0; i < count; i++) call();
+        calls += count;
         size_t after = heap_bytes(), kept = after > before ? after - before : 0;
         if (kept < least) least = kept;
         before = after;
     }
-    CHECK(least <= ALLOWED_BYTES, "%s: %d calls keep %zu bytes", what, count, least);
+    CHECK(least <= ALLOWED_BYTES, "%s: every round keeps %zu bytes or more", what, least);
 }
 
 int main(int argc, char **argv) {
     client_start(&argc, &argv);
     OK(MPI_File_open(MPI_COMM_WORLD, scratch("memory_of_calls.data"),
                      MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file));
-    measure("independent", independent, 1000);
-    measure("collective", collective, 1000);
-    measure("non-blocking", non_blocking, 1000);
-    measure("non-blocking collective", non_blocking_collective, 1000);
-    measure("split", split, 1000);
-    measure("refused", refused, 1000);
-    measure("view", view, 1000);
-    measure("hints", hints, 1000);
-    /* A table that keeps a place for every open has doubled by then: 16 KiB. */
-    measure("open together", open_together, 1024);
-    measure("open alone", open_alone, 1024);
+    measure("independent", independent);
+    measure("collective", collective);
+    measure("non-blocking", non_blocking);
+    measure("non-blocking collective", non_blocking_collective);
+    measure("split", split);
+    measure("refused", refused);
+    measure("view", view);
+    measure("hints", hints);
+    measure("open together", open_together);
+    measure("open alone", open_alone);
     OK(MPI_File_close(&file));
     return client_end();
 }
