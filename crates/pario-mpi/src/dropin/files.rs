@@ -15,6 +15,7 @@ use super::agreement::Agreement;
 use super::errors::{self, Handler};
 use super::manage::{Group, OwnType};
 use super::representations::Conversion;
+use super::requests::RequestState;
 use crate::binding::Mpi;
 
 /// Integer handles begin here; smaller ones are predefined.
@@ -31,9 +32,26 @@ pub(super) struct OpenFile {
     /// Whether the state has a conversion, which reads and writes look at without a lock.
     pub(super) converts: AtomicBool,
     pub(super) state: Mutex<FileState>,
-    /// Those that others wait for, and no request of this rank.
-    pub(super) agreements: Mutex<Vec<Agreement>>,
+    pub(super) unfinished: Mutex<Vec<Unfinished>>,
     pub(super) handle: usize,
+}
+
+/// What all ranks do not have in common yet, and the program may never ask for.
+pub(super) enum Unfinished {
+    /// Others wait for it, and no request of this rank.
+    Agreement(Agreement),
+    /// A request that the program may have freed.
+    Request(Arc<RequestState>),
+}
+
+impl Unfinished {
+    /// Waits for its end.
+    fn finish(&self) {
+        match self {
+            Unfinished::Agreement(agreement) => agreement.finish(),
+            Unfinished::Request(request) => request.finish(),
+        }
+    }
 }
 
 /// What MPI lets a program ask for and pario does not keep.
@@ -76,16 +94,20 @@ impl OpenFile {
         state.conversion.as_ref().filter(|conversion| conversion.converts(write)).cloned()
     }
 
-    /// Keeps an agreement until the file is closed.
-    pub(super) fn keep(&self, agreement: Agreement) {
-        self.agreements.lock().unwrap_or_else(PoisonError::into_inner).push(agreement);
+    /// Keeps something until a request has ended, or the file is closed.
+    pub(super) fn keep(&self, one: Unfinished) {
+        let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_ended =
+            |one: &Unfinished| matches!(one, Unfinished::Request(one) if one.has_ended());
+        unfinished.retain(|one| !has_ended(one));
+        unfinished.push(one);
     }
 
-    /// Waits for the agreements that were kept.
-    pub(super) fn finish_agreements(&self) {
+    /// Waits for what was kept.
+    pub(super) fn finish(&self) {
         let kept =
-            std::mem::take(&mut *self.agreements.lock().unwrap_or_else(PoisonError::into_inner));
-        kept.iter().for_each(Agreement::finish);
+            std::mem::take(&mut *self.unfinished.lock().unwrap_or_else(PoisonError::into_inner));
+        kept.iter().for_each(Unfinished::finish);
     }
 
     pub(super) fn handler(&self) -> Handler {

@@ -213,7 +213,7 @@ fn open_file(
         group,
         converts: AtomicBool::new(false),
         state: Mutex::new(state),
-        agreements: Mutex::default(),
+        unfinished: Mutex::default(),
         handle,
     }))
 }
@@ -238,7 +238,7 @@ pub(super) unsafe fn close(mpi: &'static Mpi, place: *mut usize) -> c_int {
     // have ended: the file is closed for all of them, and its memory freed with the last.
     let handler = open.handler();
     errors::take_reference(handler);
-    open.finish_agreements();
+    open.finish();
     let communicator = open.file.communicator();
     let closed = pario::comm::block_on(communicator, open.file.handle().close());
     drop(open);

@@ -9,7 +9,8 @@
 //! is nothing to do. MPICH holds no lock then.
 //!
 //! Where each rank has done its own part at once, the same functions end the request when all ranks
-//! have agreed on the outcome (`agreement`).
+//! have agreed on the outcome (`agreement`). A program may free the request and never ask for it:
+//! then the close of the file ends it.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pario::{Error, ErrorClass, Result, Status};
 
 use super::agreement::{Agreement, agreed};
-use super::files::OpenFile;
+use super::files::{OpenFile, Unfinished};
 use super::transfer::ending;
 use crate::abi::Family;
 use crate::binding::Mpi;
@@ -40,7 +41,7 @@ pub(super) struct Request {
 }
 
 /// What pario knows of a request, as long as it or the library needs it.
-struct RequestState {
+pub(super) struct RequestState {
     mpi: &'static Mpi,
     ending: Mutex<Ending>,
     has_ended: AtomicBool,
@@ -118,8 +119,9 @@ impl Request {
         own: Result<Status>,
         agreement: Agreement,
     ) {
-        let part = CollectivePart { request: self.request, open, own, agreement };
+        let part = CollectivePart { request: self.request, open: open.clone(), own, agreement };
         *self.state.part() = Some(part);
+        open.keep(Unfinished::Request(self.state));
     }
 }
 
@@ -135,6 +137,18 @@ impl RequestState {
 
     fn part(&self) -> MutexGuard<'_, Option<CollectivePart>> {
         self.part.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Waits until all ranks have agreed. From then on somebody ends the request, who may be the
+    /// caller: an error handler may close the file of the call that failed.
+    pub(super) fn finish(&self) {
+        while self.part().is_some() {
+            self.poll();
+        }
     }
 
     /// Carries forward what the request waits for.
@@ -197,7 +211,7 @@ unsafe extern "C" fn wait_for_requests(
         // SAFETY: the library passes this number of states, which `start` kept.
         let (place, state) =
             unsafe { (*states.add(index), &*(*states.add(index)).cast::<RequestState>()) };
-        while !state.has_ended.load(Ordering::Acquire) {
+        while !state.has_ended() {
             // SAFETY: as above.
             unsafe { poll_request(place, status) };
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use pario::{Datatype, Error, ErrorClass, OwnedBuffer, Position, Result, Source, Status, Target};
 
 use super::agreement::Agreement;
-use super::files::{self, OpenFile, Split};
+use super::files::{self, OpenFile, Split, Unfinished};
 use super::representations::{Conversion, Converted};
 use super::requests::{Ending, Request};
 use super::{device, errors};
@@ -413,7 +413,7 @@ fn at_once(
         }
         (Err(error), agreement) => {
             // The others wait for this rank, also where its program gets no request to wait for.
-            agreement.into_iter().for_each(|agreement| open.keep(agreement));
+            agreement.into_iter().for_each(|one| open.keep(Unfinished::Agreement(one)));
             errors::raise(mpi, Some(open), &error)
         }
     }

@@ -80,6 +80,15 @@ static void open_and_close(MPI_Comm comm, const char *name) {
     OK(MPI_File_close(&other));
 }
 
+/* Nobody asks for the request again: the close ends it, and lets the file go. */
+static void freed(void) {
+    MPI_File other = open_other(MPI_COMM_WORLD, "memory_of_calls.freed");
+    MPI_Request request;
+    OK(MPI_File_iwrite_at_all(other, mine(), data, BYTES, MPI_BYTE, &request));
+    OK(MPI_Request_free(&request));
+    OK(MPI_File_close(&other));
+}
+
 static void open_together(void) { open_and_close(MPI_COMM_WORLD, "memory_of_calls.other"); }
 
 static void open_alone(void) {
@@ -115,6 +124,7 @@ int main(int argc, char **argv) {
     measure("view", view);
     measure("hints", hints);
     measure("open together", open_together);
+    measure("freed", freed);
     measure("open alone", open_alone);
     OK(MPI_File_close(&file));
     return client_end();
