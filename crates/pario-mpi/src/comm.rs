@@ -68,6 +68,8 @@ pub struct MpiCommunicator {
     /// Whether there are others.
     by_mpi: Option<ByMpi>,
     failure: Arc<Failure>,
+    /// Whether tasks of all ranks go on while their programs wait inside MPI.
+    pub(crate) all_go_on: bool,
     /// Duplicates for files.
     pub(crate) pool: Arc<Pool>,
     /// Whether all ranks have agreed that it may be kept for other files.
@@ -209,6 +211,7 @@ impl MpiCommunicator {
             messages: Messages::new(mpi, comm, number(rank)),
             by_mpi: None,
             failure: Arc::new(Failure::new(mpi, comm)),
+            all_go_on: false,
             pool: Pool::new(false),
             keeps: false,
             counted: None,
@@ -272,6 +275,7 @@ impl MpiCommunicator {
             (node.numbers.iter().filter(|&&one| one == own).count(), node.cores[own as usize]);
         wait::note_neighbours(neighbours, cores);
         (duplicate.group.cores, duplicate.keeps) = (node.cores, node.keeps);
+        duplicate.all_go_on = node.all_go_on;
         if node.is_split {
             // The same on all ranks, and before any message that it concerns.
             duplicate.messages.piece_bytes = piece_bytes.clamp(1, EAGER_BYTES);

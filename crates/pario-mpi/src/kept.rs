@@ -70,6 +70,9 @@ pub(crate) struct Pool {
     stays: bool,
     /// Whether all ranks pass their calls on, so that nothing is duplicated (`dropin::passing_on`).
     passes_on: AtomicBool,
+    /// Whether tasks of all ranks go on while their programs wait inside MPI; known once there was
+    /// a duplicate.
+    all_go_on: AtomicBool,
     state: Mutex<PoolState>,
 }
 
@@ -91,7 +94,8 @@ struct KeptDuplicate {
 impl Pool {
     /// One that stays if it says so.
     pub(crate) fn new(stays: bool) -> Arc<Pool> {
-        Arc::new(Pool { stays, passes_on: AtomicBool::new(false), state: Mutex::default() })
+        let (passes_on, all_go_on) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Pool { stays, passes_on, all_go_on, state: Mutex::default() })
     }
 
     /// Whether the ranks of the communicator have agreed to pass their calls on.
@@ -102,6 +106,12 @@ impl Pool {
     /// The ranks have agreed to pass their calls on.
     pub(crate) fn note_all_pass_on(&self) {
         self.passes_on.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether tasks of all ranks go on while their programs wait inside MPI: the same on all
+    /// ranks, once they have got a duplicate.
+    pub(crate) fn all_go_on(&self) -> bool {
+        self.all_go_on.load(Ordering::Relaxed)
     }
 
     /// That of a communicator of the program's, for as long as the program has it.
@@ -173,6 +183,7 @@ impl Pool {
     fn add(self: &Arc<Self>, of: &MpiCommunicator) -> Result<Arc<dyn Communicator>> {
         let keeps = self.stays && KEPT.load(Ordering::Relaxed) < KEPT_MAX;
         let mut made = of.own_duplicate(keeps)?;
+        self.all_go_on.store(made.all_go_on, Ordering::Relaxed);
         if !made.is_kept() {
             return Ok(Arc::new(made));
         }

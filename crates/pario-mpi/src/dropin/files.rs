@@ -31,6 +31,8 @@ pub(super) struct OpenFile {
     pub(super) group: Group,
     /// Whether the state has a conversion, which reads and writes look at without a lock.
     pub(super) converts: AtomicBool,
+    /// Whether non-blocking collectives go on in the background, on all ranks.
+    pub(super) in_background: bool,
     pub(super) state: Mutex<FileState>,
     pub(super) unfinished: Mutex<Vec<Unfinished>>,
     pub(super) handle: usize,

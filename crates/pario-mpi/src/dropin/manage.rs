@@ -206,6 +206,7 @@ fn open_file(
         handler,
         split: None,
     };
+    let in_background = communicator.pool.all_go_on();
     Ok(files::insert(|handle| OpenFile {
         mpi,
         file,
@@ -213,6 +214,7 @@ fn open_file(
         group,
         converts: AtomicBool::new(false),
         state: Mutex::new(state),
+        in_background,
         unfinished: Mutex::default(),
         handle,
     }))

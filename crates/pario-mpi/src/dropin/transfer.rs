@@ -326,10 +326,11 @@ pub(super) unsafe fn transfer(
 
 /// A non-blocking read or write.
 ///
-/// Independent ones are done at once. Collective ones go on in the background where tasks go on by
-/// themselves. Elsewhere they are done at once too, each rank for itself, since a rank must not
-/// wait for others in a call that does not block; the request ends when all ranks have agreed on
-/// the outcome.
+/// Independent ones are done at once. Collective ones go on in the background where tasks of all
+/// ranks go on by themselves. Elsewhere they are done at once too, each rank for itself, since a
+/// rank must not wait for others in a call that does not block; the request ends when all ranks
+/// have agreed on the outcome. Where no function of a request is called while a thread waits for
+/// it, nothing is agreed on: an error stays on its rank.
 ///
 /// The request is `MPI_REQUEST_NULL` after an error: a program that waits for it all the same must
 /// not wait for an old one.
@@ -354,7 +355,7 @@ pub(super) unsafe fn start(
         false => Ok(buffer),
     };
     let together = access.collective && open.file.communicator().size() > 1;
-    let background = together && progress::go_on_by_themselves(mpi);
+    let background = together && open.in_background;
     // SAFETY: as above.
     let give = |started: &Request| unsafe { super::put_handle(mpi, request, started.handle()) };
     if together && !background && Request::is_polled(mpi) {

@@ -67,6 +67,8 @@ pub(crate) struct Node {
     pub(crate) traffic: Option<Arc<Traffic>>,
     /// Whether rank 0 carries tasks on while its program waits inside MPI.
     pub(crate) first_goes_on: bool,
+    /// Whether all ranks do. Each may have asked MPI for another level of threads.
+    pub(crate) all_go_on: bool,
     /// Whether ranks of a node could not share memory although they wanted to.
     pub(crate) is_split: bool,
     /// Whether all ranks may keep the communicator, on one node.
@@ -94,6 +96,7 @@ pub(crate) fn meet(mpi: &'static Mpi, own: &Own, ranks: &dyn Gather) -> Result<N
     let places = ranks.places(place)?;
     same_choice(&places)?;
     let first_goes_on = places.first().is_some_and(|first| first.goes_on != 0);
+    let all_go_on = places.iter().all(|place| place.goes_on != 0);
     let wanted = NodeMemory::of_level(places.iter().map(Place::level).min());
     let numbers = nodes(&places);
     let one_node = numbers.iter().all(|&node| node == 0);
@@ -105,6 +108,7 @@ pub(crate) fn meet(mpi: &'static Mpi, own: &Own, ranks: &dyn Gather) -> Result<N
         lines: None,
         traffic: None,
         first_goes_on,
+        all_go_on,
         is_split: false,
         keeps: keeps && size == 1,
     };
