@@ -29,7 +29,7 @@ use pario::comm::Task;
 
 use crate::abi::Family;
 use crate::binding::Mpi;
-use crate::node::doorbell;
+use crate::node::doorbells;
 use crate::node::traffic::OnBehalf;
 use crate::panics;
 use crate::wait::{self, Awaited};
@@ -217,7 +217,7 @@ fn stand_by() {
             std::thread::sleep(ATTENDED_PAUSE);
             continue;
         }
-        let listening = doorbell::own().listen();
+        let listening = doorbells::own().listen();
         poll_once();
         if !wait::has_got() {
             let is_quiet = is_idle() && !SERVED.swap(false, Ordering::Relaxed);

@@ -29,7 +29,7 @@ use pario::comm::is_oversubscribed;
 
 use crate::binding::Mpi;
 use crate::messages::StatusRoom;
-use crate::node::doorbell;
+use crate::node::doorbells;
 use crate::node::traffic::{OnBehalf, flush_unsent};
 use crate::progress;
 
@@ -167,7 +167,7 @@ pub(crate) fn poll_inside_mpi(awaited: Awaited) {
     let mut spin = SPIN.get();
     let rests = spin.should_rest(awaited, Instant::now(), preemptions);
     if rests {
-        let listening = doorbell::own().listen();
+        let listening = doorbells::own().listen();
         progress::poll();
         if !GOT.take() {
             // MPI does not ring.
@@ -190,7 +190,7 @@ impl Wake for Woken {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.0.store(true, Ordering::Release);
-        doorbell::own().ring();
+        doorbells::own().ring();
     }
 }
 
@@ -308,7 +308,7 @@ impl Asked {
                     continue;
                 }
                 (yields, vain) = (0, vain.saturating_sub(1));
-                let listening = doorbell::own().listen();
+                let listening = doorbells::own().listen();
                 if turn() {
                     return;
                 }

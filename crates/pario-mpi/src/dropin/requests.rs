@@ -23,7 +23,7 @@ use super::files::{OpenFile, Unfinished};
 use super::transfer::ending;
 use crate::abi::Family;
 use crate::binding::Mpi;
-use crate::node::doorbell;
+use crate::node::doorbells;
 use crate::panics;
 use crate::wait::Asked;
 
@@ -132,7 +132,7 @@ impl RequestState {
         unsafe { (self.mpi.call.Grequest_complete)(request) };
         self.has_ended.store(true, Ordering::Release);
         // The thread that waits for it may be another one, and asleep.
-        doorbell::own().ring();
+        doorbells::own().ring();
     }
 
     fn part(&self) -> MutexGuard<'_, Option<CollectivePart>> {

@@ -3,7 +3,8 @@
 use pario::Result;
 use pario::comm::{Lane, Tag};
 
-use super::ring::{Reading, broken};
+use super::broken;
+use super::ring::Reading;
 
 pub(super) const HEADER_BYTES: usize = 24;
 
@@ -100,6 +101,7 @@ fn room_for(len: usize) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::super::ring::{Control, Ring};
+    use super::super::shared_bytes::SharedBytes;
     use super::*;
 
     const CAPACITY: usize = 128;
@@ -107,7 +109,7 @@ mod tests {
     fn with_ring(test: impl FnOnce(Ring<'_>)) {
         let (control, mut bytes) = (Control::default(), [0u8; CAPACITY]);
         // SAFETY: the memory outlives the ring and is used by nobody else.
-        test(unsafe { Ring::new(&control, bytes.as_mut_ptr(), CAPACITY) });
+        test(unsafe { Ring::new(&control, SharedBytes::new(bytes.as_mut_ptr(), CAPACITY)) });
     }
 
     fn stream(call: u64, lane: Lane) -> Stream {

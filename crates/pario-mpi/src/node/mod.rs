@@ -6,9 +6,10 @@
 //! | `segment` | the memory of a communicator's ranks on one node |
 //! | `found` | memory of another process, proved to be what it should be |
 //! | `mapping` | a mapping of anonymous memory, with huge pages |
-//! | `ring`, `frame` | bytes, and messages, from one rank to another |
+//! | `ring`, `shared_bytes`, `frame` | bytes, and messages, from one rank to another |
 //! | `traffic` | all messages of one rank |
-//! | `doorbell` | the doorbell: how a rank sleeps and is woken |
+//! | `doorbell`, `futex` | how a rank sleeps and is woken |
+//! | `doorbells` | the doorbells of the node's processes |
 //!
 //! All ranks use shared memory, or none does: they exchange what each has found before any of them
 //! acts on it.
@@ -16,18 +17,24 @@
 use std::fs::File;
 use std::sync::{Arc, Mutex, Once};
 
-use pario::Result;
 use pario::comm::Affinity;
+use pario::{Error, ErrorClass, Result};
 
-pub(crate) mod doorbell;
+mod doorbell;
+pub(crate) mod doorbells;
 mod found;
 mod frame;
+mod futex;
 mod mapping;
 mod place;
 mod ring;
+#[cfg(test)]
+mod ring_tests;
 mod segment;
+mod shared_bytes;
 pub(crate) mod traffic;
 
+use doorbell::Doorbell;
 pub(crate) use frame::Stream;
 pub(crate) use place::{Place, nodes, same_choice};
 pub(crate) use segment::Segment;
@@ -36,6 +43,17 @@ use traffic::{State, Traffic};
 use crate::binding::Mpi;
 use crate::environment::NodeMemory;
 use crate::progress;
+
+/// The atomic numbers of `ring` and `doorbell`; a model checker has its own.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}
+
+/// What is in the memory for messages makes no sense.
+fn broken(what: &str) -> Error {
+    let text = format!("the memory for messages of this node is broken: {what}");
+    Error::new(ErrorClass::Intern, text)
+}
 
 /// What ranks exchange after they have looked for the shared memory. Numbers other than zero mean
 /// yes.
@@ -179,14 +197,14 @@ impl Neighbours {
         Segment::find(place, self.counts())
     }
 
-    fn doorbells(&self) -> Option<Vec<&'static doorbell::Doorbell>> {
-        self.members().map(|(_, place)| doorbell::of(place)).collect()
+    fn doorbells(&self) -> Option<Vec<&'static Doorbell>> {
+        self.members().map(|(_, place)| doorbells::of(place)).collect()
     }
 
     fn traffic(
         &self,
         segment: Arc<Segment>,
-        doorbells: Vec<&'static doorbell::Doorbell>,
+        doorbells: Vec<&'static Doorbell>,
         one_node: bool,
     ) -> Arc<Traffic> {
         let mut numbers = 0..;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use pario::comm::Affinity;
 use pario::{Error, ErrorClass, Result};
 
-use super::doorbell;
+use super::doorbells;
 use crate::environment::NodeMemory;
 
 /// What a rank sends to all others when a communicator is made.
@@ -40,7 +40,7 @@ impl Place {
             nonce: nonce(),
             process: i32::try_from(std::process::id()).unwrap_or(0),
             segment: segment.map_or(-1, File::as_raw_fd),
-            doorbell: doorbell::descriptor(),
+            doorbell: doorbells::descriptor(),
             memory: u16::from(memory.level()),
             goes_on: 0,
             passes_on: 0,

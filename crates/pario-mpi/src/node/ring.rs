@@ -13,30 +13,32 @@
 //!
 //! Unsafe: the bytes are shared with another process, so a side only copies from and to the bytes
 //! that belong to it by the two counters.
+//!
+//! A model checker includes this file as it is (`pario-loom`).
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
-use pario::{Error, ErrorClass, Result};
+use super::shared_bytes::SharedBytes;
+use super::sync::{AtomicU64, Ordering, fence};
+use super::{Result, broken};
 
 /// The numbers of a ring, those of each side on a cache line of their own. Zeroed memory is the
 /// control of an empty ring.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Control {
-    read: ReadSide,
-    written: WriteSide,
+    pub(super) read: ReadSide,
+    pub(super) written: WriteSide,
 }
 
 #[derive(Default)]
 #[repr(C, align(64))]
-struct ReadSide {
-    head: AtomicU64,
+pub(super) struct ReadSide {
+    pub(super) head: AtomicU64,
 }
 
 #[derive(Default)]
 #[repr(C, align(64))]
-struct WriteSide {
-    tail: AtomicU64,
+pub(super) struct WriteSide {
+    pub(super) tail: AtomicU64,
     wanting: AtomicU64,
 }
 
@@ -44,23 +46,26 @@ struct WriteSide {
 #[derive(Clone, Copy)]
 pub(super) struct Ring<'a> {
     control: &'a Control,
-    bytes: *mut u8,
-    capacity: usize,
+    bytes: SharedBytes<'a>,
 }
 
 impl<'a> Ring<'a> {
     /// # Safety
-    /// `bytes` is the start of `capacity` bytes, a power of two, that live as long as `control` and
-    /// are used by this ring only. One thread at a time writes, and one reads.
-    pub(super) unsafe fn new(control: &'a Control, bytes: *mut u8, capacity: usize) -> Ring<'a> {
-        debug_assert!(capacity.is_power_of_two(), "places are numbers modulo the capacity");
-        Ring { control, bytes, capacity }
+    /// The bytes, as many as a power of two, are used by the ring of this control only. One thread
+    /// at a time writes, and one reads.
+    pub(super) unsafe fn new(control: &'a Control, bytes: SharedBytes<'a>) -> Ring<'a> {
+        debug_assert!(bytes.len().is_power_of_two(), "places are numbers modulo the capacity");
+        Ring { control, bytes }
+    }
+
+    fn capacity(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Bytes written and not read.
     fn used(&self, head: u64, tail: u64) -> Result<usize> {
         let used = usize::try_from(tail.wrapping_sub(head)).unwrap_or(usize::MAX);
-        match used <= self.capacity {
+        match used <= self.capacity() {
             true => Ok(used),
             false => Err(broken("more bytes than there is room for")),
         }
@@ -68,9 +73,9 @@ impl<'a> Ring<'a> {
 
     /// Place of a byte, and how many bytes from there to the end of the memory.
     fn place(&self, number: u64) -> (usize, usize) {
-        let mask = u64::try_from(self.capacity - 1).unwrap_or(0);
+        let mask = u64::try_from(self.capacity() - 1).unwrap_or(0);
         let start = usize::try_from(number & mask).unwrap_or(0);
-        (start, self.capacity - start)
+        (start, self.capacity() - start)
     }
 
     /// Writes the first bytes of two parts, as many as there is room for; how many those were.
@@ -78,7 +83,7 @@ impl<'a> Ring<'a> {
         let WriteSide { tail, .. } = &self.control.written;
         let begin = tail.load(Ordering::Relaxed);
         let used = self.used(self.control.read.head.load(Ordering::Acquire), begin)?;
-        let (mut room, mut end) = (self.capacity - used, begin);
+        let (mut room, mut end) = (self.capacity() - used, begin);
         for part in parts {
             let part = &part[..part.len().min(room)];
             let (start, until_end) = self.place(end);
@@ -86,14 +91,14 @@ impl<'a> Ring<'a> {
             // SAFETY: the reader does not touch the `room` bytes after `begin`, and both pieces
             // lie in them, hence in the memory.
             unsafe {
-                self.bytes.add(start).copy_from_nonoverlapping(first.as_ptr(), first.len());
-                self.bytes.copy_from_nonoverlapping(second.as_ptr(), second.len());
+                self.bytes.write(start, first);
+                self.bytes.write(0, second);
             }
             room -= part.len();
             end = end.wrapping_add(u64::try_from(part.len()).unwrap_or(0));
         }
         tail.store(end, Ordering::Release);
-        Ok(self.capacity - used - room)
+        Ok(self.capacity() - used - room)
     }
 
     /// Asks the reader to ring when it has made room. There may be room already when this returns.
@@ -141,12 +146,10 @@ impl Reading<'_> {
         let (start, until_end) = self.ring.place(self.head);
         let first = len.min(until_end);
         // SAFETY: the writer does not touch the `left` bytes after `head`, and both pieces lie in
-        // them; `target` has room for them after its own.
+        // them, hence in the memory.
         unsafe {
-            let end = target.as_mut_ptr().add(target.len());
-            end.copy_from_nonoverlapping(self.ring.bytes.add(start), first);
-            end.add(first).copy_from_nonoverlapping(self.ring.bytes, len - first);
-            target.set_len(target.len() + len);
+            self.ring.bytes.read(start..start + first, target);
+            self.ring.bytes.read(0..len - first, target);
         }
         self.left -= len;
         self.head = self.head.wrapping_add(u64::try_from(len).unwrap_or(0));
@@ -156,73 +159,5 @@ impl Reading<'_> {
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
         self.ring.control.read.head.store(self.head, Ordering::Release);
-    }
-}
-
-pub(super) fn broken(what: &str) -> Error {
-    let text = format!("the memory for messages of this node is broken: {what}");
-    Error::new(ErrorClass::Intern, text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CAPACITY: usize = 64;
-
-    fn with_ring(test: impl FnOnce(Ring<'_>)) {
-        let (control, mut bytes) = (Control::default(), [0u8; CAPACITY]);
-        // SAFETY: the memory outlives the ring and is used by nobody else.
-        test(unsafe { Ring::new(&control, bytes.as_mut_ptr(), CAPACITY) });
-    }
-
-    #[test]
-    fn bytes_come_out_in_order_around_the_end() {
-        with_ring(|ring| {
-            let (mut written, mut read) = (0u8, 0u8);
-            for len in (0..50).chain([CAPACITY, 1, CAPACITY]) {
-                let bytes: Vec<u8> =
-                    (0..len).map(|index| written.wrapping_add(index as u8)).collect();
-                let (one, two) = bytes.split_at(len / 3);
-                assert_eq!(ring.write([one, two]).unwrap(), len);
-                written = written.wrapping_add(len as u8);
-                let mut reading = ring.read().unwrap();
-                let mut taken = Vec::new();
-                reading.take(len / 2, &mut taken);
-                reading.take(reading.len(), &mut taken);
-                assert_eq!(taken, bytes);
-                read = read.wrapping_add(len as u8);
-            }
-            assert_eq!(written, read);
-        });
-    }
-
-    #[test]
-    fn a_full_ring_takes_no_more_until_it_is_read() {
-        with_ring(|ring| {
-            assert_eq!(ring.write([&[1; 40], &[2; 40]]).unwrap(), CAPACITY);
-            assert_eq!(ring.write([&[3; 40], &[]]).unwrap(), 0);
-            assert!(!ring.is_room_wanted());
-            ring.want_room();
-            let mut taken = Vec::new();
-            ring.read().unwrap().take(10, &mut taken);
-            assert!(ring.is_room_wanted());
-            assert_eq!(ring.write([&[3; 40], &[]]).unwrap(), 10);
-            ring.want_nothing();
-            assert!(!ring.is_room_wanted());
-            let mut reading = ring.read().unwrap();
-            reading.take(reading.len(), &mut taken);
-            assert_eq!(taken, [vec![1; 40], vec![2; 24], vec![3; 10]].concat());
-        });
-    }
-
-    #[test]
-    fn numbers_that_make_no_sense_are_an_error() {
-        with_ring(|ring| {
-            ring.control.written.tail.store(CAPACITY as u64 + 1, Ordering::Relaxed);
-            assert!(ring.read().is_err() && ring.write([&[1], &[]]).is_err());
-            ring.control.read.head.store(CAPACITY as u64 + 2, Ordering::Relaxed);
-            assert!(ring.read().is_err() && ring.write([&[1], &[]]).is_err());
-        });
     }
 }

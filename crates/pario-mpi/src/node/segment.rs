@@ -35,6 +35,7 @@ use super::found;
 use super::mapping::{HUGE_PAGE_BYTES, Mapping};
 use super::place::Place;
 use super::ring::{Control, Ring};
+use super::shared_bytes::SharedBytes;
 use crate::failure::{TEXT_BYTES_MAX, short};
 
 /// What the system calls the memory.
@@ -231,7 +232,7 @@ impl Segment {
         unsafe {
             let control = self.mapping.as_ptr().add(controls).cast::<Control>().add(pair);
             let bytes = self.mapping.as_mut_ptr().add(rings + pair * ring_bytes);
-            Ring::new(&*control, bytes, ring_bytes)
+            Ring::new(&*control, SharedBytes::new(bytes, ring_bytes))
         }
     }
 }
