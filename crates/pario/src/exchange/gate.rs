@@ -10,11 +10,11 @@
 //! gate is closed; a rewriter closes it and then looks for writers. So at least one of them sees
 //! the other.
 
-use super::schedule::{GATE, HEAD, RANK, WRITES};
+//!
+//! A model checker includes this file as it is (`pario-loom`).
+
+use super::schedule::{GATE, HEAD, RANK, WRITES, wide_index};
 use super::sync::{AtomicU64, Ordering};
-use crate::comm::{Communicator, look_until, named};
-use crate::error::Result;
-use crate::number::index;
 
 /// The gate of a file that several ranks opened.
 #[derive(Clone, Copy)]
@@ -25,10 +25,9 @@ pub(crate) struct Gate<'a> {
 }
 
 impl<'a> Gate<'a> {
-    /// The gate of a communicator, if its ranks share memory for one.
-    pub(crate) fn of(communicator: &'a dyn Communicator) -> Option<Gate<'a>> {
-        let numbers = communicator.region()?.numbers();
-        Some(Gate { numbers, own: communicator.rank(), ranks: communicator.size() })
+    /// The gate of ranks that share these numbers, for one of them.
+    pub(super) fn new(numbers: &'a [AtomicU64], own: u32, ranks: u32) -> Gate<'a> {
+        Gate { numbers, own, ranks }
     }
 
     /// How many rewriters there are.
@@ -38,7 +37,7 @@ impl<'a> Gate<'a> {
 
     /// How many writes of a rank are in flight.
     fn writes(self, rank: u32) -> &'a AtomicU64 {
-        &self.numbers[HEAD + index(rank) * RANK + WRITES]
+        &self.numbers[HEAD + wide_index(rank) * RANK + WRITES]
     }
 
     /// Lets a write pass until the pass is dropped; `None` while a rank rewrites.
@@ -51,21 +50,17 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// Closes the gate until the pass is dropped, and waits for the writes that have passed it.
-    ///
-    /// # Errors
-    /// `PeerLost` if a rank is lost meanwhile: its writes would never end.
-    pub(crate) async fn close(self, communicator: &dyn Communicator) -> Result<Pass<'a>> {
+    /// Closes the gate until the pass is dropped. The rewriter may begin when there are no
+    /// [`Gate::writers`] any more.
+    pub(super) fn close(self) -> Pass<'a> {
         self.rewriters().fetch_add(1, Ordering::SeqCst);
-        let closed = Pass { counted: self.rewriters() };
-        let writers = || {
-            let writes = |&rank: &u32| self.writes(rank).load(Ordering::SeqCst) > 0;
-            (0..self.ranks).filter(writes).collect::<Vec<u32>>()
-        };
-        let awaited =
-            || (format!("a write of {}", named(&writers())), "does storage answer there?");
-        look_until(communicator, || writers().is_empty(), awaited).await?;
-        Ok(closed)
+        Pass { counted: self.rewriters() }
+    }
+
+    /// Ranks with a write in flight.
+    pub(super) fn writers(self) -> Vec<u32> {
+        let writes = |&rank: &u32| self.writes(rank).load(Ordering::SeqCst) > 0;
+        (0..self.ranks).filter(writes).collect()
     }
 }
 
@@ -77,38 +72,5 @@ pub(crate) struct Pass<'a> {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         self.counted.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Waker};
-
-    use super::*;
-    use crate::comm::Solo;
-
-    fn gate(numbers: &[AtomicU64], own: u32) -> Gate<'_> {
-        Gate { numbers, own, ranks: 2 }
-    }
-
-    #[test]
-    fn a_rewriter_waits_for_writers_and_keeps_new_ones_out() {
-        let numbers: Vec<AtomicU64> = (0..HEAD + 2 * RANK).map(|_| AtomicU64::new(0)).collect();
-        let (one, two, comm) = (gate(&numbers, 0), gate(&numbers, 1), Solo::new());
-        let pass = one.pass();
-        assert!(pass.is_some());
-        let mut context = Context::from_waker(Waker::noop());
-        let mut close = pin!(two.close(&*comm));
-        assert!(close.as_mut().poll(&mut context).is_pending());
-        assert!(one.pass().is_none(), "the gate is closed");
-        drop(pass);
-        let std::task::Poll::Ready(Ok(closed)) = close.as_mut().poll(&mut context) else {
-            panic!("nobody writes any more")
-        };
-        assert!(one.pass().is_none(), "the gate is still closed");
-        drop(closed);
-        assert!(one.pass().is_some(), "the gate is open again");
     }
 }

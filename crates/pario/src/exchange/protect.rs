@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::Job;
 use super::gate::{Gate, Pass};
-use crate::comm::{look_until, pause};
+use crate::comm::{Communicator, look_until, named, pause};
 use crate::error::Result;
 use crate::statistics::CallStatistics;
 use crate::storage::{LockGuard, LockRange};
@@ -31,6 +31,26 @@ pub(super) async fn lock(job: &Job<'_>, range: LockRange) -> Result<LockGuard> {
     // Others get their turn, and must wait for this lock.
     pause().await;
     Ok(guard)
+}
+
+impl<'a> Gate<'a> {
+    /// The gate of a file that several ranks opened, if they share memory for one.
+    pub(crate) fn of(communicator: &'a dyn Communicator) -> Option<Gate<'a>> {
+        let numbers = communicator.region()?.numbers();
+        Some(Gate::new(numbers, communicator.rank(), communicator.size()))
+    }
+}
+
+/// Closes a gate until the pass is dropped, and waits for the writes that have passed it.
+///
+/// # Errors
+/// `PeerLost` if a rank is lost meanwhile: its writes would never end.
+async fn close<'a>(gate: Gate<'a>, communicator: &dyn Communicator) -> Result<Pass<'a>> {
+    let closed = gate.close();
+    let awaited =
+        || (format!("a write of {}", named(&gate.writers())), "does storage answer there?");
+    look_until(communicator, || gate.writers().is_empty(), awaited).await?;
+    Ok(closed)
 }
 
 /// What a rank does to bytes of the file that other ranks may want as well.
@@ -71,7 +91,7 @@ impl<'a> Job<'a> {
         let pass = match (Gate::of(self.communicator), intent) {
             (None, _) => None,
             (Some(gate), Intent::Write) => gate.pass(),
-            (Some(gate), Intent::Rewrite) => Some(gate.close(self.communicator).await?),
+            (Some(gate), Intent::Rewrite) => Some(close(gate, self.communicator).await?),
         };
         if let (Intent::Write, Some(_)) = (intent, &pass) {
             return Ok(Protection { lock: None, pass });
@@ -79,5 +99,36 @@ impl<'a> Job<'a> {
         statistics.locks += 1;
         let lock = lock(self, LockRange::exclusive(file)).await?;
         Ok(Protection { lock: Some(lock), pass })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::super::schedule::{HEAD, RANK};
+    use super::super::sync::AtomicU64;
+    use super::*;
+    use crate::comm::Solo;
+
+    #[test]
+    fn a_rewriter_waits_for_writers_and_keeps_new_ones_out() {
+        let numbers: Vec<AtomicU64> = (0..HEAD + 2 * RANK).map(|_| AtomicU64::new(0)).collect();
+        let (one, two, comm) = (Gate::new(&numbers, 0, 2), Gate::new(&numbers, 1, 2), Solo::new());
+        let pass = one.pass();
+        assert!(pass.is_some());
+        let mut context = Context::from_waker(Waker::noop());
+        let mut close = pin!(close(two, &*comm));
+        assert!(close.as_mut().poll(&mut context).is_pending());
+        assert!(one.pass().is_none(), "the gate is closed");
+        drop(pass);
+        let std::task::Poll::Ready(Ok(closed)) = close.as_mut().poll(&mut context) else {
+            panic!("nobody writes any more")
+        };
+        assert!(one.pass().is_none(), "the gate is still closed");
+        drop(closed);
+        assert!(one.pass().is_some(), "the gate is open again");
     }
 }

@@ -374,7 +374,7 @@ impl<'a> Schedule<'a> {
 }
 
 /// An index of as many as there are ranks.
-fn wide_index(number: u32) -> usize {
+pub(super) fn wide_index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
