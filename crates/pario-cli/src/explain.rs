@@ -159,8 +159,8 @@ struct PaperArguments {
 }
 
 const PAPER_AFTER_HELP: &str = "\
-Where the paper is unclear, the documentation of pario::model::paper and docs/model.md say which
-reading was taken.
+Where the paper is unclear, the documentation of pario_lab::predict::paper::model and docs/model.md
+say which reading was taken.
 
 Examples:
   pario explain paper

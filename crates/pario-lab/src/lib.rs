@@ -15,6 +15,7 @@ pub mod date;
 pub mod failure;
 pub mod hint;
 pub mod measure;
+mod number;
 pub mod output;
 pub mod papers;
 pub mod predict;

@@ -323,9 +323,7 @@ fn windows(steps: &Steps) -> Vec<Window> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::paper::break_even_mb;
     use crate::model::presets::{Device, Link};
-    use crate::number::real;
 
     /// Blocks dealt out in turn.
     fn cyclic(ranks: u64, block: u64, blocks: u64) -> Vec<Request> {
@@ -441,29 +439,6 @@ mod tests {
                 let least = if device == "nvm" { 4.0 } else { 1.8 };
                 assert!(if is_memory { loss < 1.3 } else { loss > least }, "{device}: {loss}");
             }
-        }
-    }
-
-    /// Below the volume at which both take as long, all phases are faster than direct messages.
-    #[test]
-    fn phases_pay_below_the_break_even() {
-        let network = Link { latency_us: 25.0, bytes_per_s: 250e6 };
-        let even = break_even_mb(network.network(), 4) * real(1 << 20);
-        // Volumes that divide a window, so that there is one round.
-        for (blocks, phases_win) in [(64, true), (256, false)] {
-            assert_eq!(real(blocks * 512) < even, phases_win, "{even}");
-            let answer = asked(cyclic(16, 512, blocks), 16, "nvm", network);
-            let sent_us = |strategy: Strategy, phases: Option<u32>| {
-                let is_it = |way: &&Way| way.strategy == strategy && way.phases == phases;
-                let way = answer.ways.iter().rfind(is_it).unwrap();
-                assert_eq!(way.rounds, 1);
-                let sent = [Cause::Messages, Cause::MessagesBetweenNodes, Cause::BytesBetweenNodes];
-                let shares = way.times.iter().filter(|share| sent.contains(&share.cause));
-                shares.map(|share| share.us).sum::<f64>()
-            };
-            let direct_us = sent_us(Strategy::TwoPhase, None);
-            let phased_us = sent_us(Strategy::MultiPhase, Some(4));
-            assert_eq!(phased_us < direct_us, phases_win, "{phased_us} {direct_us}");
         }
     }
 

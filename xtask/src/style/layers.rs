@@ -183,16 +183,12 @@ const PARIO: Tower = Tower {
         but("exchange/shared.rs", "virtual_time", VIRTUAL),
         but("exchange/window.rs", "plan::two_phase", FORM),
         but("exchange/window.rs", "virtual_time", VIRTUAL),
-        but("model/inspector/general.rs", "plan::butterfly", BUTTERFLY),
-        but("model/inspector/mod.rs", "plan::butterfly", BUTTERFLY),
-        but("model/inspector/regular.rs", "plan::butterfly", BUTTERFLY),
         but("model/profile/mod.rs", "own_file", "a profile reads its own file"),
         but("storage/emulated.rs", "model", "a described device needs the clock of the model"),
         but("storage/emulated.rs", "virtual_time", VIRTUAL),
     ],
 };
 
-const BUTTERFLY: &str = "paper 002 and the planner have the same partners";
 const VIRTUAL: &str = "time should come from the communicator";
 const FORM: &str = "the form of a plan stands in the file of its planner";
 
@@ -201,6 +197,7 @@ const PARIO_LAB: Tower = Tower {
     layers: &[
         layer("failure", &[], SERVES_ALL),
         layer("date", &[], SERVES_ALL),
+        layer("number", &[], SERVES_ALL),
         layer("size", &[], SERVES_ALL),
         layer("hint", &["failure"], SERVES_ALL),
         layer("output", &["failure"], SERVES_ALL),
@@ -233,7 +230,18 @@ const PARIO_LAB: Tower = Tower {
         ),
         layer(
             "papers",
-            &["date", "failure", "measure", "output", "scenario", "show", "simulate", "sweep"],
+            &[
+                "date",
+                "failure",
+                "measure",
+                "number",
+                "output",
+                "predict::paper",
+                "scenario",
+                "show",
+                "simulate",
+                "sweep",
+            ],
             "it runs experiments, and is no part of another command",
         ),
     ],

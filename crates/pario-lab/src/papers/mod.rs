@@ -12,6 +12,7 @@
 //! | `count` | real calls on files in memory, counted |
 //! | `here` | runs of `pario bench` |
 //! | `disk` | a disk in memory for them, with the page cache of this machine |
+//! | `inspector` | the inspector of paper 002 |
 //! | `paper_000`, ... | the experiments of each paper |
 //!
 //! An experiment is an entry of [`list::EXPERIMENTS`] and a function for each of its modes. The
@@ -21,6 +22,7 @@
 pub(crate) mod count;
 mod disk;
 mod here;
+mod inspector;
 mod list;
 mod outcome;
 mod paper_000;

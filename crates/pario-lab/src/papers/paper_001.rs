@@ -4,9 +4,6 @@ use std::ops::{Range, RangeInclusive};
 
 use pario::model::Direction;
 use pario::model::clock::Access;
-use pario::model::paper::{
-    self, PAPER_001, Technique, Times, Validation, break_even_mb, figure_11,
-};
 use pario::model::presets::Device;
 
 use super::disk::Disk;
@@ -14,6 +11,9 @@ use super::here;
 use super::outcome::{Findings, Row};
 use super::{Mode, Outcome, Run};
 use crate::failure::Failure;
+use crate::predict::paper::model::{
+    self, PAPER_001, Technique, Times, Validation, break_even_mb, figure_11,
+};
 use crate::scenario::pattern::Pattern;
 use crate::scenario::stage::Stage;
 use crate::simulate::{
@@ -565,12 +565,12 @@ fn estimates(columns: &[Validation; 3]) -> Findings {
 
 /// 001-table5: the model on 4 nodes.
 pub(super) fn table5(_run: &Run) -> Outcome {
-    Ok(estimates(&paper::table_v()))
+    Ok(estimates(&model::table_v()))
 }
 
 /// 001-table6: the model on 2 nodes.
 pub(super) fn table6(_run: &Run) -> Outcome {
-    Ok(estimates(&paper::table_vi()))
+    Ok(estimates(&model::table_vi()))
 }
 
 /// 001-fig11: when collective I/O pays, by the model; and direct against multi-phase exchange.
@@ -592,7 +592,7 @@ pub(super) fn fig11(_run: &Run) -> Outcome {
         }
     }
     for (ranks, phases, mb) in [(16, 4, 0.207), (1024, 10, 5.06)] {
-        let network = paper::Network { ts_s: 1e-3, tw_s_per_mb: 0.05 };
+        let network = model::Network { ts_s: 1e-3, tw_s_per_mb: 0.05 };
         let ours = break_even_mb(network, phases);
         let label = format!("break-even of direct and multi-phase exchange, P {ranks}");
         findings.push(Row::near(label, mb, (ours, "MB"), 0.005));

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use pario::model::Direction;
-use pario::model::inspector::{BlockCyclic, Inspection, Tuple};
 use pario::model::presets::Link;
 
 use super::count::{self, Request};
 use super::here;
+use super::inspector::{BlockCyclic, Inspection, Tuple};
 use super::outcome::{Findings, Row};
 use super::{Mode, Outcome, Run};
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ const MB: u64 = 1 << 20;
 fn by_algorithm(vector: &BlockCyclic) -> Option<Vec<Inspection>> {
     let distributions: Vec<Vec<Tuple>> =
         (0..vector.ranks).map(|rank| vector.tuples(rank)).collect();
-    Inspection::general_all(&distributions)
+    Inspection::general(&distributions)
 }
 
 fn all(vector: &BlockCyclic) -> Result<Vec<Inspection>, Failure> {

@@ -8,8 +8,7 @@
 //! | `measured` | every way of a described call, measured on this machine |
 //! | `advice` | what a caller can change |
 //! | `answer` | the answer as text, JSON and a picture |
-//! | `paper` | the tables and the figure of paper 001, from its own parameters |
-//! | `figure` | that figure as a picture |
+//! | [`paper`] | the model of paper 001, its tables and its figure, from its own parameters |
 //!
 //! Unless it is asked to run the ways, nothing is measured here, and nothing is sent: under a
 //! launcher the first rank answers.
@@ -17,10 +16,9 @@
 mod advice;
 mod answer;
 mod call;
-mod figure;
 mod machine;
 mod measured;
-mod paper;
+pub mod paper;
 mod recorded;
 
 use std::path::{Path, PathBuf};

@@ -2,12 +2,11 @@
 //!
 //! Figures of devices and figures measured end to end (through a network and a file system, as in
 //! Table IV of paper 001) are kept apart: the former are here, the latter are
-//! [`PAPER_001`](super::paper::PAPER_001). Papers 000 and 002 name their networks without figures,
+//! in the lab (`predict::paper::model`). Papers 000 and 002 name their networks without figures,
 //! so those presets are assumptions: print them beside what is made of them.
 
 use serde::{Deserialize, Serialize};
 
-use super::paper;
 use crate::number::real;
 
 /// A link between ranks or nodes: a constant time for each message, and a bandwidth.
@@ -62,12 +61,6 @@ impl Link {
     /// Time of one message.
     pub fn message_us(&self, bytes: u64) -> f64 {
         self.latency_us + real(bytes) / self.bytes_per_s * 1e6
-    }
-
-    /// The same link in the units of paper 001.
-    pub fn network(&self) -> paper::Network {
-        let tw_s_per_mb = real(1 << 20) / self.bytes_per_s;
-        paper::Network { ts_s: self.latency_us / 1e6, tw_s_per_mb }
     }
 }
 
@@ -126,11 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_link_of_paper_001_is_its_network() {
-        let network = Link::PAPER_001.network();
-        let expected = paper::PAPER_001.network;
-        assert!((network.ts_s / expected.ts_s - 1.0).abs() < 1e-9);
-        assert!((network.tw_s_per_mb / expected.tw_s_per_mb - 1.0).abs() < 1e-9);
+    fn a_message_of_paper_001_takes_its_time() {
         let message_us = Link::PAPER_001.message_us(16 << 20);
         assert!((message_us / 541_390.0 - 1.0).abs() < 1e-9, "{message_us}");
     }

@@ -108,15 +108,20 @@ fn shuffled(planning: &Planning<'_>, wanted: Option<u32>) -> Shuffled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::inspector::{BlockCyclic, Inspection};
 
-    /// Where paper 002 applies, dividing the file by ranges sends what halving lists sends.
+    /// Where paper 002 applies, dividing the file by ranges sends what halving lists sends: to the
+    /// partner, as many entries of each of `2^ph` sources (equations 3 and 5).
     #[test]
-    fn ranges_send_what_the_inspector_of_the_paper_sends() {
+    fn ranges_send_what_the_paper_sends() {
         for ranks in [2, 4, 8, 16] {
             for (block_len, turns) in [(1, 1), (1, 3), (3, 2), (64, 1)] {
                 let blocks = u64::from(ranks) * turns;
-                let regular = BlockCyclic { ranks, block_len, blocks };
+                // The address of an entry of a block-cyclic distribution (equation 6).
+                let address = |source: u32, entry: u64| {
+                    let turn = u64::from(ranks) * block_len;
+                    let block = entry / block_len * turn + entry % block_len;
+                    u64::from(source) * block_len + block
+                };
                 let phases = Phases::new(ranks, None);
                 let share = block_len * blocks;
                 let classes = phases.butterfly.classes(phases.count);
@@ -126,12 +131,12 @@ mod tests {
                 };
                 let in_domain = |source: u32, class: u32| {
                     let domain = domain(class)..domain(class) + share;
-                    let logical = (0..share).map(|physical| regular.logical(source, physical));
+                    let logical = (0..share).map(|entry| address(source, entry));
                     u64::try_from(logical.filter(|place| domain.contains(place)).count()).unwrap()
                 };
                 for rank in 0..ranks {
-                    let paper = Inspection::regular(rank, &regular).unwrap();
-                    assert_eq!(paper.file_offset, domain(rank));
+                    let number = rank.reverse_bits() >> (u32::BITS - phases.count);
+                    assert_eq!(u64::from(number) * share, domain(rank));
                     for phase in 0..phases.count {
                         let to = phases.target(rank, phase).unwrap();
                         let sent = |source: u32| -> u64 {
@@ -139,10 +144,9 @@ mod tests {
                         };
                         let ours: Vec<u64> =
                             phases.sources(rank, phase).into_iter().map(sent).collect();
-                        let step = &paper.phases[usize::try_from(phase).unwrap()];
-                        assert_eq!(step.partner, to);
-                        let theirs: Vec<u64> = step.send.iter().map(|tuple| tuple.len).collect();
-                        assert_eq!(theirs, ours, "{regular:?}, rank {rank}, phase {phase}");
+                        assert_eq!(to, rank ^ (1 << phase));
+                        let theirs = vec![share >> (phase + 1); 1 << phase];
+                        assert_eq!(theirs, ours, "{ranks} {block_len} {turns}: {rank}, {phase}");
                     }
                 }
             }

@@ -113,7 +113,7 @@ pub const PAPER_001: Parameters = Parameters {
 /// The paper's estimate of `tau`: ranks that are not aggregators, of all ranks.
 ///
 /// ```
-/// assert_eq!(pario::model::paper::tau(2, 8), 0.75);
+/// assert_eq!(pario_lab::predict::paper::model::tau(2, 8), 0.75);
 /// ```
 pub fn tau(aggregators: u32, ranks: u32) -> f64 {
     f64::from(ranks.saturating_sub(aggregators)) / f64::from(ranks.max(1))
@@ -139,7 +139,8 @@ pub fn random_io_seconds(bandwidth: Bandwidth, stored_mb: f64) -> f64 {
 /// Equation 1: the time of collective I/O of `stored_mb` megabytes.
 ///
 /// ```
-/// use pario::model::paper::{PAPER_001, Shuffle, collective_seconds, individual_seconds};
+/// use pario_lab::predict::paper::model::{PAPER_001, Shuffle};
+/// use pario_lab::predict::paper::model::{collective_seconds, individual_seconds};
 ///
 /// let [hdd, _, nvm] = PAPER_001.devices;
 /// let shuffle = Shuffle { iterations: 256, message_mb: 16.0, tau: 1.0 };
@@ -292,7 +293,7 @@ impl Tradeoff {
 /// Figure 11: cost and benefit of one iteration, on 4 nodes with 4 ranks and one aggregator each.
 ///
 /// ```
-/// use pario::model::paper::{PAPER_001, figure_11};
+/// use pario_lab::predict::paper::model::{PAPER_001, figure_11};
 ///
 /// let [hdd, ssd, _] = PAPER_001.devices;
 /// assert!(figure_11(hdd.bandwidth, 16.0).pays());
@@ -331,7 +332,7 @@ pub fn multi_phase_seconds(network: Network, phases: u32, volume_mb: f64) -> f64
 /// Only the ratio `Ts / Tw` counts. Two ranks do the same either way: the volume is infinite.
 ///
 /// ```
-/// use pario::model::paper::{Network, break_even_mb};
+/// use pario_lab::predict::paper::model::{Network, break_even_mb};
 ///
 /// let network = Network { ts_s: 1e-3, tw_s_per_mb: 0.05 };
 /// assert_eq!(format!("{:.3}", break_even_mb(network, 4)), "0.207");
@@ -349,6 +350,12 @@ pub fn break_even_mb(network: Network, phases: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use pario::Strategy;
+    use pario::explain::{Cause, Question, Request, Way, explain};
+    use pario::model::Direction;
+    use pario::model::presets::{Device, Link};
+    use pario::model::profile::Profile;
+
     use super::*;
 
     #[test]
@@ -439,5 +446,56 @@ mod tests {
             assert!(phased(volume_mb * 2.0) > direct(volume_mb * 2.0));
         }
         assert_eq!(break_even_mb(PAPER_001.network, 1), f64::INFINITY);
+    }
+
+    /// A link in the units of the paper.
+    fn network(link: Link) -> Network {
+        let tw_s_per_mb = f64::from(1 << 20) / link.bytes_per_s;
+        Network { ts_s: link.latency_us / 1e6, tw_s_per_mb }
+    }
+
+    #[test]
+    fn the_link_of_paper_001_is_its_network() {
+        let Network { ts_s, tw_s_per_mb } = network(Link::PAPER_001);
+        assert!((ts_s / PAPER_001.network.ts_s - 1.0).abs() < 1e-9);
+        assert!((tw_s_per_mb / PAPER_001.network.tw_s_per_mb - 1.0).abs() < 1e-9);
+    }
+
+    /// Below the volume at which both take as long, the planner predicts that all phases are faster
+    /// than direct messages.
+    #[test]
+    fn phases_pay_below_the_break_even() {
+        let link = Link { latency_us: 25.0, bytes_per_s: 250e6 };
+        let even = break_even_mb(network(link), 4) * f64::from(1 << 20);
+        // Volumes that divide a window, so that there is one round.
+        for (blocks, phases_win) in [(64_u32, true), (256, false)] {
+            assert_eq!(f64::from(blocks * 512) < even, phases_win, "{even}");
+            let answer = explain(&sixteen_nodes(link, u64::from(blocks))).unwrap();
+            let sent_us = |strategy: Strategy, phases: Option<u32>| {
+                let is_it = |way: &&Way| way.strategy == strategy && way.phases == phases;
+                let way = answer.ways.iter().rfind(is_it).unwrap();
+                assert_eq!(way.rounds, 1);
+                let sent = [Cause::Messages, Cause::MessagesBetweenNodes, Cause::BytesBetweenNodes];
+                let shares = way.times.iter().filter(|share| sent.contains(&share.cause));
+                shares.map(|share| share.us).sum::<f64>()
+            };
+            let direct_us = sent_us(Strategy::TwoPhase, None);
+            let phased_us = sent_us(Strategy::MultiPhase, Some(4));
+            assert_eq!(phased_us < direct_us, phases_win, "{phased_us} {direct_us}");
+        }
+    }
+
+    /// A rank of each node writes blocks of 512 bytes in turn with the others.
+    fn sixteen_nodes(network: Link, blocks: u64) -> Question {
+        const BLOCK: u64 = 512;
+        let request = |rank: u64| {
+            let end = ((blocks - 1) * 16 + rank + 1) * BLOCK;
+            Request::of_pieces(rank * BLOCK..end, blocks * BLOCK, BLOCK)
+        };
+        let profile = Profile::default().with_network(network).with_device("nvm", Device::NVM);
+        let requests = (0..16).map(request).collect();
+        let mut question = Question::new(Direction::Write, requests, profile);
+        (question.nodes, question.cores) = (16, 1);
+        question
     }
 }

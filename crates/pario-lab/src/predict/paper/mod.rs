@@ -1,13 +1,13 @@
-//! The results of paper 001's model beside those that the paper prints.
+//! Paper 001: its [`model`], and the model's results beside those that the paper prints.
+
+mod figure;
+pub mod model;
 
 use std::path::Path;
 
-use pario::model::paper::{
-    Device, PAPER_001, Times, Tradeoff, Validation, figure_11, table_v, table_vi,
-};
 use serde::Serialize;
 
-use super::figure;
+use self::model::{Device, PAPER_001, Times, Tradeoff, Validation, figure_11, table_v, table_vi};
 use crate::failure::Failure;
 use crate::output;
 

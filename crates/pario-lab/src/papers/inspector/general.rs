@@ -14,11 +14,10 @@ use std::sync::Arc;
 
 use super::{Inspection, Packing, Phase, Place, Tuple, equal_share, joined};
 use crate::number::{index, rank_of};
-use crate::plan::butterfly::Butterfly;
 
 /// Tuples of which the n-th entry can be found.
 #[derive(Debug)]
-pub(super) struct Indexed {
+pub(crate) struct Indexed {
     tuples: Vec<Tuple>,
     /// Number of entries up to the end of each tuple.
     ends: Vec<u64>,
@@ -58,7 +57,7 @@ impl Indexed {
 
 /// Where the entries in a rank's memory came from.
 #[derive(Clone, Debug)]
-pub(super) struct Origins {
+pub(crate) struct Origins {
     alloc_offset: u64,
     distribution: Arc<Indexed>,
     received: Vec<Received>,
@@ -72,7 +71,7 @@ struct Received {
 
 /// What a rank sends to its partner besides the entries themselves.
 #[derive(Clone, Debug)]
-pub(super) struct Message {
+pub(crate) struct Message {
     /// Their physical addresses on the sender, which knows more about them.
     sent: Arc<Indexed>,
     sender: Arc<Origins>,
@@ -138,7 +137,7 @@ impl Origins {
 
 /// Entries that follow each other in memory and in the file; runs sort by their logical addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Run {
+pub(crate) struct Run {
     pub(super) logical: u64,
     pub(super) physical: u64,
     pub(super) len: u64,
@@ -185,7 +184,7 @@ fn split_off(list: &mut Vec<Run>, half: u64) -> Vec<Run> {
 
 /// One rank on its way through the phases.
 #[derive(Debug)]
-pub(super) struct Inspector {
+pub(crate) struct Inspector {
     place: Place,
     pub(super) list: Vec<Run>,
     pub(super) origins: Origins,
@@ -242,50 +241,24 @@ impl Inspector {
 }
 
 impl Inspection {
-    /// What a rank does if its entries, and those of every other rank, are the given tuples of
-    /// logical addresses, in the order of memory. Nothing if the paper's algorithm does not apply:
-    /// it needs a power of two of ranks with equal, even shares. See
-    /// [`halves_follow_file`](super::halves_follow_file) for when the file comes out in order.
-    pub fn general(rank: u32, distributions: &[Vec<Tuple>]) -> Option<Inspection> {
+    /// What every rank does if its entries are the given tuples of logical addresses, in the order
+    /// of memory. Nothing if the paper's algorithm does not apply: it needs a power of two of ranks
+    /// with equal, even shares. Messages are values here.
+    pub(crate) fn general(distributions: &[Vec<Tuple>]) -> Option<Vec<Inspection>> {
+        let share = equal_share(distributions)?;
         let ranks = rank_of(distributions.len());
-        if rank >= ranks {
-            return None;
-        }
-        let ranks = Butterfly::new(ranks);
-        // A rank needs what its partner knows, which needs what its partner knew before.
-        let needed = |other, done| ranks.class(other, done) == ranks.class(rank, done);
-        inspect(distributions, needed)?.pop()
-    }
-
-    /// What all ranks do, with the work that they share done once.
-    pub fn general_all(distributions: &[Vec<Tuple>]) -> Option<Vec<Inspection>> {
-        inspect(distributions, |_, _| true)
-    }
-}
-
-/// Takes the ranks through all phases, each as long as it is needed; messages are values here.
-fn inspect(
-    distributions: &[Vec<Tuple>],
-    needed: impl Fn(u32, u32) -> bool,
-) -> Option<Vec<Inspection>> {
-    let share = equal_share(distributions)?;
-    let butterfly = Butterfly::new(rank_of(distributions.len()));
-    let start = |(rank, tuples): (usize, &Vec<Tuple>)| {
-        Some(Inspector::new(Place { butterfly, rank: rank_of(rank), share }, tuples))
-    };
-    let mut inspectors: Vec<_> = distributions.iter().enumerate().map(start).collect();
-    for phase in 0..butterfly.phases() {
-        let send = |inspector: &mut Option<Inspector>| Some(inspector.as_mut()?.send());
-        let messages: Vec<_> = inspectors.iter_mut().map(send).collect();
-        for inspector in &mut inspectors {
-            inspector.take_if(|one| !needed(one.place.rank, phase + 1));
-            if let Some(inspector) = inspector {
+        let place = |rank| Place::new(rank_of(rank), ranks, share);
+        let start = |(rank, tuples): (usize, &Vec<Tuple>)| Inspector::new(place(rank), tuples);
+        let mut inspectors: Vec<_> = distributions.iter().enumerate().map(start).collect();
+        for phase in 0..ranks.trailing_zeros() {
+            let messages: Vec<_> = inspectors.iter_mut().map(Inspector::send).collect();
+            for inspector in &mut inspectors {
                 let partner = inspector.place.partner(phase);
-                inspector.receive(messages[index(partner)].clone()?);
+                inspector.receive(messages[index(partner)].clone());
             }
         }
+        Some(inspectors.into_iter().map(Inspector::finish).collect())
     }
-    Some(inspectors.into_iter().flatten().map(Inspector::finish).collect())
 }
 
 /// The addresses as an interval that is repeated, if they are one: a new interval begins where

@@ -7,34 +7,33 @@
 //! differ, after the pieces of the sources before it; since then, pieces only lost one half or
 //! the other.
 
-use super::{Inspection, Packing, Phase, Place, Tuple, joined};
-use crate::plan::butterfly::{Butterfly, reversed};
+use super::{Inspection, Packing, Phase, Place, Tuple, joined, reversed};
 
 /// Entries dealt out in blocks, to one rank after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockCyclic {
+pub(crate) struct BlockCyclic {
     /// Number of ranks, a power of two.
-    pub ranks: u32,
+    pub(crate) ranks: u32,
     /// Entries of a block.
-    pub block_len: u64,
+    pub(crate) block_len: u64,
     /// Blocks of each rank. The paper's text has them once as all blocks, its examples as here.
-    pub blocks: u64,
+    pub(crate) blocks: u64,
 }
 
 impl BlockCyclic {
     /// Entries of each rank.
-    pub fn share(&self) -> u64 {
+    pub(crate) fn share(&self) -> u64 {
         self.block_len * self.blocks
     }
 
     /// Logical address of one of a rank's entries (equation 6).
-    pub fn logical(&self, rank: u32, entry: u64) -> u64 {
+    pub(crate) fn logical(&self, rank: u32, entry: u64) -> u64 {
         let turn = u64::from(self.ranks) * self.block_len;
         u64::from(rank) * self.block_len + entry / self.block_len * turn + entry % self.block_len
     }
 
     /// A rank's entries as tuples of logical addresses.
-    pub fn tuples(&self, rank: u32) -> Vec<Tuple> {
+    pub(crate) fn tuples(&self, rank: u32) -> Vec<Tuple> {
         let first = |block| self.logical(rank, block * self.block_len);
         let tuples =
             (0..self.blocks).map(|block| Tuple { offset: first(block), len: self.block_len });
@@ -46,15 +45,14 @@ impl Inspection {
     /// What a rank does for a block-cyclic distribution; nothing if the number of ranks is not a
     /// power of two that divides the number of blocks of each rank, because only then halves
     /// follow the file (and never cut a block).
-    pub fn regular(rank: u32, distribution: &BlockCyclic) -> Option<Inspection> {
+    pub(crate) fn regular(rank: u32, distribution: &BlockCyclic) -> Option<Inspection> {
         let BlockCyclic { ranks, block_len, blocks } = *distribution;
         if !ranks.is_power_of_two() || !blocks.is_multiple_of(u64::from(ranks)) {
             return None;
         }
-        let butterfly = Butterfly::new(ranks);
-        let place = Place { butterfly, rank, share: distribution.share() };
-        let phases = (0..butterfly.phases()).map(|phase| place.phase(phase)).collect();
-        let pieces = (0..ranks).map(|source| place.piece(source, butterfly.phases()));
+        let place = Place::new(rank, ranks, distribution.share());
+        let phases = (0..place.phases).map(|phase| place.phase(phase)).collect();
+        let pieces = (0..ranks).map(|source| place.piece(source, place.phases));
         let packing = match blocks / u64::from(ranks) {
             0 => Packing { tuples: Vec::new(), times: 1, stride: 0 },
             // A rank alone has one piece, whatever its blocks.
@@ -93,17 +91,16 @@ impl Place {
         let (region, arrived, before) = match (source ^ self.rank).checked_ilog2() {
             None => (self.alloc_offset(), 0, 0),
             Some(phase) => {
-                let before = self.butterfly.class(source, phase);
-                (self.receive_offset(phase), phase + 1, u64::from(before))
+                let before = u64::from(source) % (1 << phase);
+                (self.receive_offset(phase), phase + 1, before)
             }
         };
         let lost = self.first_entry(phases) - self.first_entry(arrived);
         region + before * (self.share >> arrived) + lost
     }
 
-    /// The first of a source's entries that come to this rank's class after this number of phases.
+    /// The first of a source's entries that come to ranks with these last bits of its number.
     fn first_entry(self, phases: u32) -> u64 {
-        let class = self.butterfly.class(self.rank, phases);
-        u64::from(reversed(class, phases)) * (self.share >> phases)
+        reversed(self.rank, phases) * (self.share >> phases)
     }
 }

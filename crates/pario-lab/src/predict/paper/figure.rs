@@ -1,8 +1,8 @@
 //! Figure 11 of paper 001 as a picture: cost of the shuffle against benefit in storage.
 
-use pario::model::paper::{PAPER_001, figure_11};
 use plotters::prelude::*;
 
+use super::model::{PAPER_001, figure_11};
 use crate::failure::Failure;
 
 const SIZE: (u32, u32) = (640, 420);

@@ -1,10 +1,8 @@
 //! The worked examples of paper 002, number by number, and what must hold for all distributions.
 
-use std::time::Instant;
-
 use super::general::{Indexed, Inspector, Run, packing};
 use super::*;
-use crate::number::{index, narrow, rank_of};
+use crate::number::{index, rank_of};
 
 /// A source of distributions; its seed is printed and can be set with `PARIO_SEED`.
 struct Random {
@@ -33,6 +31,48 @@ impl Random {
             items.swap(last, narrow(self.below(wide(last) + 1)));
         }
     }
+}
+
+fn narrow(len: u64) -> usize {
+    usize::try_from(len).unwrap()
+}
+
+/// Whether halving lists of entries gives every rank its part of the file.
+///
+/// The ranks' tuples, which together name each entry of the file once, are halved at the same
+/// addresses if, for every phase `ph`, each `2^ph` ranks that have exchanged data so far (those
+/// with the same higher bits) have the same number of entries, half a share, in each of the
+/// `2^(ph+1)` equal parts of the file. That is necessary, too: otherwise a rank sends away an
+/// entry of its own part, and some parts of the file are written in the wrong order.
+fn halves_follow_file(distributions: &[Vec<Tuple>]) -> bool {
+    let Some(share) = equal_share(distributions) else { return false };
+    let ranks = distributions.len();
+    if share == 0 {
+        return true;
+    }
+    // Entries of each rank in each part of the file that is as long as a share.
+    let counts = distributions.iter().map(|tuples| {
+        let inside = |part: usize| tuples.iter().map(move |tuple| overlap(tuple, part, share));
+        (0..ranks).map(|part| inside(part).sum::<u64>()).collect::<Vec<_>>()
+    });
+    let counts: Vec<Vec<u64>> = counts.collect();
+    let phases = ranks.trailing_zeros();
+    (0..phases).all(|phase| {
+        let (group, part) = (1_usize << phase, ranks >> (phase + 1));
+        counts.chunks(group).all(|members| {
+            (0..ranks).step_by(part).all(|first| {
+                let of_member = |member: &Vec<u64>| member[first..first + part].iter().sum::<u64>();
+                members.iter().map(of_member).sum::<u64>() == share / 2
+            })
+        })
+    })
+}
+
+/// Entries of a tuple in one of the parts of the file.
+fn overlap(tuple: &Tuple, part: usize, part_len: u64) -> u64 {
+    let start = wide(part) * part_len;
+    let end = (start + part_len).min(tuple.offset + tuple.len);
+    end.saturating_sub(start.max(tuple.offset))
 }
 
 fn t(offset: u64, len: u64) -> Tuple {
@@ -64,7 +104,7 @@ fn distributions(regular: &BlockCyclic) -> Vec<Vec<Tuple>> {
 fn inspected(regular: &BlockCyclic) -> Vec<Inspection> {
     let closed: Option<Vec<_>> =
         (0..regular.ranks).map(|rank| Inspection::regular(rank, regular)).collect();
-    let general = Inspection::general_all(&distributions(regular));
+    let general = Inspection::general(&distributions(regular));
     assert_eq!(closed, general, "{regular:?}");
     closed.unwrap()
 }
@@ -191,8 +231,7 @@ fn datatypes_of_the_case_study() {
 #[test]
 fn lists_of_the_case_study() {
     let regular = case_study();
-    let butterfly = Butterfly::new(4);
-    let start = |rank| Inspector::new(Place { butterfly, rank, share: 4 }, &regular.tuples(rank));
+    let start = |rank| Inspector::new(Place::new(rank, 4, 4), &regular.tuples(rank));
     let mut ranks: Vec<Inspector> = (0..4).map(start).collect();
     let list = |inspector: &Inspector| {
         let pairs = |&Run { logical, physical, len }: &Run| {
@@ -203,7 +242,7 @@ fn lists_of_the_case_study() {
     let pass = |ranks: &mut Vec<Inspector>, phase: u32| {
         let messages: Vec<_> = ranks.iter_mut().map(Inspector::send).collect();
         for rank in 0..4_u32 {
-            let partner = butterfly.partner(rank, phase).unwrap();
+            let partner = rank ^ (1 << phase);
             ranks[index(rank)].receive(messages[index(partner)].clone());
         }
     };
@@ -326,9 +365,6 @@ fn equations_and_algorithm_agree_on_random_block_cyclic_distributions() {
         let regular = cyclic(ranks, block_len, turns * u64::from(ranks));
         let all = inspected(&regular);
         assert!(in_order(&written(&all, &distributions(&regular))), "{regular:?}");
-        let rank = rank_of(narrow(random.below(u64::from(ranks))));
-        let alone = Inspection::general(rank, &distributions(&regular));
-        assert_eq!(alone.as_ref(), Some(&all[index(rank)]));
     }
 }
 
@@ -363,7 +399,7 @@ fn a_block_cyclic_file_is_in_order_only_if_ranks_divide_blocks() {
                 assert_eq!(halves_follow_file(&tuples), divides, "{regular:?}");
                 // Without a number of entries that can be halved there is no inspection.
                 let even = ranks == 1 || regular.share().is_multiple_of(2);
-                let all = Inspection::general_all(&tuples);
+                let all = Inspection::general(&tuples);
                 assert_eq!(all.is_some(), even);
                 if let Some(all) = all {
                     assert_eq!(in_order(&written(&all, &tuples)), divides, "{regular:?}");
@@ -377,7 +413,7 @@ fn a_block_cyclic_file_is_in_order_only_if_ranks_divide_blocks() {
 #[test]
 fn eight_blocks_on_each_of_sixteen_ranks_do_not_come_out_in_order() {
     let tuples = distributions(&cyclic(16, 4, 8));
-    let all = Inspection::general_all(&tuples).unwrap();
+    let all = Inspection::general(&tuples).unwrap();
     assert!(!halves_follow_file(&tuples));
     assert!(!in_order(&written(&all, &tuples)));
 }
@@ -386,7 +422,7 @@ fn eight_blocks_on_each_of_sixteen_ranks_do_not_come_out_in_order() {
 #[test]
 fn one_block_a_rank_does_not_come_out_in_order() {
     let tuples = vec![vec![t(0, 2)], vec![t(2, 2)]];
-    let all = Inspection::general_all(&tuples).unwrap();
+    let all = Inspection::general(&tuples).unwrap();
     assert_eq!(written(&all, &tuples), [0, 2, 1, 3]);
 }
 
@@ -412,7 +448,7 @@ fn the_file_is_in_order_exactly_if_halves_follow_it() {
         let (mut ordered, mut total) = (0, 0);
         loop {
             let tuples = of_owners(&owners, ranks);
-            let all = Inspection::general_all(&tuples).unwrap();
+            let all = Inspection::general(&tuples).unwrap();
             let right = in_order(&written(&all, &tuples));
             assert_eq!(halves_follow_file(&tuples), right, "{owners:?}");
             ordered += u32::from(right);
@@ -435,7 +471,7 @@ fn the_same_for_random_owners() {
         let mut owners: Vec<usize> = (0..ranks * share).map(|entry| entry / share.max(1)).collect();
         random.shuffle(&mut owners);
         let tuples = of_owners(&owners, ranks);
-        let all = Inspection::general_all(&tuples).unwrap();
+        let all = Inspection::general(&tuples).unwrap();
         assert_eq!(halves_follow_file(&tuples), in_order(&written(&all, &tuples)), "{owners:?}");
     }
 }
@@ -443,13 +479,12 @@ fn the_same_for_random_owners() {
 /// Any distribution whose halves follow the file, found by going through the phases backwards: the
 /// partners' lists are dealt to both of them by halves, at random.
 fn ordered_distribution(random: &mut Random, ranks: u32, share: u64) -> Vec<Vec<Tuple>> {
-    let butterfly = Butterfly::new(ranks);
     let part = |rank| {
-        let start = Place { butterfly, rank, share }.file_offset();
+        let start = Place::new(rank, ranks, share).file_offset();
         (start..start + share).collect::<Vec<u64>>()
     };
     let mut lists: Vec<Vec<u64>> = (0..ranks).map(part).collect();
-    for phase in (0..butterfly.phases()).rev() {
+    for phase in (0..ranks.trailing_zeros()).rev() {
         for rank in 0..ranks {
             let partner = rank ^ (1 << phase);
             if partner < rank {
@@ -478,7 +513,7 @@ fn irregular_distributions_come_out_in_order() {
         let (ranks, share) = (1 << random.below(6), 2 * random.below(20));
         let tuples = ordered_distribution(&mut random, ranks, share);
         assert!(halves_follow_file(&tuples));
-        let all = Inspection::general_all(&tuples).unwrap();
+        let all = Inspection::general(&tuples).unwrap();
         let file = written(&all, &tuples);
         assert_eq!(wide(file.len()), share * u64::from(ranks));
         assert!(in_order(&file), "{tuples:?}");
@@ -489,14 +524,13 @@ fn irregular_distributions_come_out_in_order() {
 fn what_the_paper_does_not_cover_has_no_inspection() {
     let none = |tuples: &[Vec<Tuple>]| {
         assert!(!halves_follow_file(tuples));
-        Inspection::general(0, tuples).is_none() && Inspection::general_all(tuples).is_none()
+        Inspection::general(tuples).is_none()
     };
     assert!(none(&[]));
     assert!(none(&distributions(&cyclic(3, 1, 6))), "three ranks");
     assert!(none(&[vec![t(0, 3)], vec![t(3, 3)]]), "shares that cannot be halved");
     assert!(none(&[vec![t(0, 4)], vec![t(4, 2)]]), "unequal shares");
     assert!(Inspection::regular(0, &cyclic(3, 1, 6)).is_none());
-    assert!(Inspection::general(4, &distributions(&case_study())).is_none());
 }
 
 #[test]
@@ -511,35 +545,4 @@ fn packing_finds_repeated_intervals_only() {
     assert_eq!(packed(&[0, 8, 1, 9, 3, 11]), (tuples([0, 8, 1, 9, 3, 11]), 1, 0));
     assert_eq!(packed(&[0, 8, 1, 9, 2]), (tuples([0, 8, 1, 9, 2]), 1, 0));
     assert_eq!(packed(&[5, 4, 3]), (tuples([5, 4, 3]), 1, 0));
-}
-
-/// Figures 13 and 14: run with `--nocapture` to see the times. Blocks are chosen so that each rank
-/// has as many as there are ranks.
-#[test]
-fn cost_of_inspection() {
-    let row = |ranks: u32, entries: u64| {
-        let blocks = u64::from(ranks);
-        let regular = cyclic(ranks, entries / (blocks * blocks), blocks);
-        let tuples = distributions(&regular);
-        let start = Instant::now();
-        let all = Inspection::general_all(&tuples).unwrap();
-        let general = start.elapsed() / ranks;
-        let start = Instant::now();
-        let closed: Vec<_> =
-            (0..ranks).map(|rank| Inspection::regular(rank, &regular).unwrap()).collect();
-        let regular = start.elapsed() / ranks;
-        assert_eq!(all, closed);
-        let sent: usize = all[0].phases.iter().map(|phase| phase.send.len()).sum();
-        let packed = all[0].packing.tuples.len();
-        let micros = |time: std::time::Duration| time.as_nanos() / 1000;
-        let (general, regular) = (micros(general), micros(regular));
-        println!("{ranks:6} {entries:9} {sent:6} {packed:7} {general:12} {regular:12}");
-    };
-    println!(" ranks   entries   sent  packed   general/us    closed/us   (each rank)");
-    for exponent in [14, 15, 16, 17, 18, 19] {
-        row(16, 1 << exponent);
-    }
-    for ranks in [2, 4, 8, 16, 32] {
-        row(ranks, 524_288);
-    }
 }
