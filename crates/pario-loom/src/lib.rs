@@ -9,7 +9,7 @@
 //! The algorithms are the library's own source files, compiled with loom's atomic numbers.
 //!
 //! Hazard: loom takes a sequentially consistent operation for an acquire and a release. Where a
-//! file needs more, it has fences, or the model has numbers with them ([`gate`]).
+//! file needs more, it has fences, or the model has numbers with them (`gate`).
 #![cfg(test)]
 
 mod every_order;
