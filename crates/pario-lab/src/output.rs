@@ -81,7 +81,7 @@ impl Drop for Growing {
 /// Refuses what cannot be written to as it is, before long work whose outcome would go there.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn check(path: &Path) -> Result<(), Failure> {
     let opened = stream(path).transpose();
     opened.map(drop).map_err(|error| Failure::of_output(path.display(), &error))

@@ -15,7 +15,7 @@
 //! | `inspector` | the inspector of paper 002 |
 //! | `paper_000`, ... | the experiments of each paper |
 //!
-//! An experiment is an entry of [`list::EXPERIMENTS`] and a function for each of its modes. The
+//! An experiment is an entry of `list::EXPERIMENTS` and a function for each of its modes. The
 //! modes `count` and `virtual` depend on nothing but their parameters, so that their results are
 //! the same on every machine; `benchmarks/studies/expected.jsonl` has them.
 

@@ -124,7 +124,7 @@ pub(crate) const ROMIO_LIKE: &str = "romio-like";
 pub enum Choice {
     /// pario with a strategy.
     Pario(Strategy),
-    /// One of [`POSIX`] and [`ROMIO_LIKE`].
+    /// One of `POSIX` and `ROMIO_LIKE`.
     Plain(&'static str),
 }
 

@@ -18,7 +18,7 @@
 //! | `s3asim` | results of a sequence search | the same |
 //! | `description` | any pattern, from a file | `docs/bench.md` |
 //!
-//! A new workload is one file here and one line in [`KINDS`].
+//! A new workload is one file here and one line in `KINDS`.
 
 use std::fmt;
 use std::ops::Range;
