@@ -339,7 +339,7 @@ fn another_machine_can_be_asked_for_and_a_picture_drawn() {
     let output = explain(&scratch, &["--profile", "hdd", "--svg", &path]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("profile hdd, built in"));
     let drawn = std::fs::read_to_string(&picture.0).unwrap();
-    assert!(drawn.contains("small.dat: write") && drawn.contains("measured 100.0 us"), "{drawn}");
+    assert!(drawn.contains("small.dat: write") && drawn.contains("0.1 ms."), "{drawn}");
 }
 
 #[test]

@@ -56,7 +56,7 @@
 //! | | [`mod@file`] | the user's call: [`File::write_all`] |
 //! | 1 | `request` | what was asked, checked |
 //! | 2 | [`access`] | which bytes of memory are which of the file |
-//! | 3 | `plan` | who does what, in which round; pure data |
+//! | 3 | [`plan`] | who does what, in which round; pure data |
 //! | 4 | `exchange` | carries the rounds out between the ranks |
 //! | 5 | [`storage`] | bytes on a device, and drivers for them |
 //!
@@ -64,7 +64,7 @@
 //! all. Three more are for tools:
 //!
 //! * [`model`] predicts times, of calls and of machines that papers describe.
-//! * [`mod@explain`] shows every way to serve a call that is only described.
+//! * [`plan`] plans calls that are only described, too, in every way.
 //! * [`own_file`] opens the files that pario reads and writes for itself, so that nobody waits.
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
@@ -77,14 +77,13 @@ mod direction;
 pub mod error;
 mod escaped;
 mod exchange;
-pub mod explain;
 pub mod file;
 pub mod hints;
 mod log_to_stderr;
 pub mod model;
 mod number;
 pub mod own_file;
-mod plan;
+pub mod plan;
 mod request;
 pub mod statistics;
 pub mod storage;

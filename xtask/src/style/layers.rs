@@ -78,7 +78,17 @@ const PARIO: Tower = Tower {
         ),
         layer(
             "plan",
-            &["access", "datatype", "direction", "error", "hints", "model::profile", "number"],
+            &[
+                "access",
+                "datatype",
+                "direction",
+                "error",
+                "hints",
+                "model::profile",
+                "number",
+                "request",
+                "view",
+            ],
             "it opens no file and sends no message",
         ),
         layer(
@@ -149,39 +159,16 @@ const PARIO: Tower = Tower {
             ],
             IS_AN_END,
         ),
-        layer(
-            "explain",
-            &[
-                "access",
-                "direction",
-                "error",
-                "exchange::SLOTS_MAX",
-                "exchange::WINDOWS_MAX",
-                "hints",
-                "model",
-                "number",
-                "plan",
-                "request",
-                "view",
-            ],
-            "it plans calls, and makes none",
-        ),
     ],
     exceptions: &[
         but("comm/simulated.rs", "model::clock", VIRTUAL),
         but("comm/simulated.rs", "virtual_time", VIRTUAL),
-        but("exchange/executor.rs", "plan::two_phase", FORM),
         but("exchange/executor.rs", "virtual_time", VIRTUAL),
-        but("exchange/independent.rs", "plan::independent", FORM),
         but("exchange/independent.rs", "virtual_time", VIRTUAL),
-        but("exchange/inspect.rs", "plan::two_phase", FORM),
         but("exchange/inspect.rs", "virtual_time", VIRTUAL),
-        but("exchange/messages.rs", "plan::two_phase", FORM),
         but("exchange/messages.rs", "virtual_time", VIRTUAL),
         but("exchange/forward.rs", "virtual_time", VIRTUAL),
-        but("exchange/shared.rs", "plan::two_phase", FORM),
         but("exchange/shared.rs", "virtual_time", VIRTUAL),
-        but("exchange/window.rs", "plan::two_phase", FORM),
         but("exchange/window.rs", "virtual_time", VIRTUAL),
         but("model/profile/mod.rs", "own_file", "a profile reads its own file"),
         but("storage/emulated.rs", "model", "a described device needs the clock of the model"),
@@ -190,7 +177,6 @@ const PARIO: Tower = Tower {
 };
 
 const VIRTUAL: &str = "time should come from the communicator";
-const FORM: &str = "the form of a plan stands in the file of its planner";
 
 const PARIO_LAB: Tower = Tower {
     source: "crates/pario-lab/src/",

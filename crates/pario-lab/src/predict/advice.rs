@@ -1,10 +1,11 @@
 //! What a caller can change, and what it would gain by that.
 
-use pario::explain::{Answer, Cause, Question, TimePart, explain};
+use pario::plan::{Cause, Part};
 use pario::{Environment, HintSet};
 use serde::Serialize;
 
 use super::answer::{Row, Term, part_name, time};
+use crate::scenario::question::{Answer, Question, explain};
 
 /// A change counts if it leaves less than this part of the time.
 pub(super) const WORTH: f64 = 0.9;
@@ -118,7 +119,7 @@ pub(super) fn honest(reason: &str, chosen: &Row, rows: &[Row]) -> String {
 
 /// What takes most of the time: of the measured one where there is one, and what would change that.
 pub(super) fn longest(chosen: &Row) -> String {
-    let of_part = |part: Option<TimePart>| {
+    let of_part = |part: Option<Part>| {
         let fits = move |term: &&Term| part.is_none_or(|part| term.cause.part() == part);
         let terms = chosen.terms.iter().filter(fits);
         terms.max_by(|one, other| one.ms.total_cmp(&other.ms))
@@ -178,14 +179,14 @@ fn help(cause: Cause) -> Help {
 }
 
 /// Where the model expects nothing in this part.
-fn help_of_part(part: TimePart) -> Help {
+fn help_of_part(part: Part) -> Help {
     match part {
-        TimePart::Planning => Help::Change("keep the file open: a plan is kept for equal calls"),
-        TimePart::Synchronisation => {
+        Part::Planning => Help::Change("keep the file open: a plan is kept for equal calls"),
+        Part::Synchronisation => {
             Help::Change("let all ranks reach the call at the same time, and give each a core")
         }
-        TimePart::Exchange => Help::Change("run one rank for each core"),
-        TimePart::Storage => Help::Machine("only faster storage helps"),
+        Part::Exchange => Help::Change("run one rank for each core"),
+        Part::Storage => Help::Machine("only faster storage helps"),
     }
 }
 

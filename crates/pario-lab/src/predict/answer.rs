@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use pario::explain::{Answer, Cause, TimePart, Way, Window};
-use plotters::prelude::*;
+use pario::plan::{self, Cause, Part, Plan, Window};
 use serde::Serialize;
 
 use super::advice::{self, Change};
 use crate::failure::Failure;
 use crate::output;
+use crate::scenario::question::{Answer, WINDOWS_LISTED};
+use crate::show;
 
 /// What was asked.
 #[derive(Clone, Debug, Serialize)]
@@ -102,31 +103,31 @@ struct Move {
 }
 
 impl Move {
-    fn new(window: &Window) -> Move {
-        let Window { round, aggregator, start, end, .. } = *window;
+    fn new(window: Window) -> Move {
+        let Window { round, aggregator, start, end, .. } = window;
         Move { round, aggregator, offset: start, bytes: end - start }
     }
 }
 
-const PARTS: [(TimePart, &str); 4] = [
-    (TimePart::Planning, "planning"),
-    (TimePart::Synchronisation, "synchronisation"),
-    (TimePart::Exchange, "exchange"),
-    (TimePart::Storage, "storage"),
+const PARTS: [(Part, &str); 4] = [
+    (Part::Planning, "planning"),
+    (Part::Synchronisation, "synchronisation"),
+    (Part::Exchange, "exchange"),
+    (Part::Storage, "storage"),
 ];
 
-pub(super) fn part_name(part: TimePart) -> &'static str {
+pub(super) fn part_name(part: Part) -> &'static str {
     PARTS.iter().find(|(one, _)| *one == part).map_or("", |(_, name)| *name)
 }
 
 impl Row {
-    fn new(way: &Way, chosen: bool) -> Row {
+    fn new(way: &Plan, ranks: u32, chosen: bool) -> Row {
         let part_ms = |part| way.part_us(part) / 1e3;
-        let term = |share: &pario::explain::Share| Term {
-            part: part_name(share.part()),
-            name: share.cause.name(),
-            cause: share.cause,
-            ms: share.us / 1e3,
+        let term = |term: plan::Term| Term {
+            part: part_name(term.part()),
+            name: term.cause.name(),
+            cause: term.cause,
+            ms: term.us / 1e3,
         };
         Row {
             strategy: way.strategy.to_string(),
@@ -135,16 +136,16 @@ impl Row {
             measured_ms: None,
             error_percent: None,
             measured_parts_ms: None,
-            planning_ms: part_ms(TimePart::Planning),
-            synchronisation_ms: part_ms(TimePart::Synchronisation),
-            exchange_ms: part_ms(TimePart::Exchange),
-            storage_ms: part_ms(TimePart::Storage),
-            aggregators: way.aggregators,
-            phases: way.phases,
-            rounds: way.rounds,
-            window_bytes: way.window_bytes,
-            windows: way.windows,
-            terms: way.times.iter().map(term).collect(),
+            planning_ms: part_ms(Part::Planning),
+            synchronisation_ms: part_ms(Part::Synchronisation),
+            exchange_ms: part_ms(Part::Exchange),
+            storage_ms: part_ms(Part::Storage),
+            aggregators: way.aggregators(ranks),
+            phases: way.phases(),
+            rounds: way.rounds(),
+            window_bytes: way.window_bytes(),
+            windows: way.placement(),
+            terms: way.terms().map(term).collect(),
         }
     }
 
@@ -154,11 +155,10 @@ impl Row {
 
     /// The part that took most of the measured time, and its percentage of all parts. Ranks that
     /// wait for longer than the call takes came early, which is no time of the call.
-    pub(super) fn longest_part(&self) -> Option<(TimePart, f64)> {
+    pub(super) fn longest_part(&self) -> Option<(Part, f64)> {
         let (ms, parts_ms) = (self.measured_ms?, self.measured_parts_ms?);
-        let of_call = |(part, part_ms): &(TimePart, f64)| {
-            *part != TimePart::Synchronisation || *part_ms <= ms
-        };
+        let of_call =
+            |(part, part_ms): &(Part, f64)| *part != Part::Synchronisation || *part_ms <= ms;
         let parts = || PARTS.iter().map(|(part, _)| *part).zip(parts_ms).filter(of_call);
         let all_ms: f64 = parts().map(|(_, ms)| ms).sum();
         let (part, ms) = parts().max_by(|one, other| one.1.total_cmp(&other.1))?;
@@ -176,18 +176,13 @@ impl Row {
 
 impl Document {
     /// The answer, without advice, for a way that was taken for a reason.
-    pub(super) fn new(scene: Scene, answer: &Answer, (taken, reason): (&Way, &str)) -> Document {
-        let mut ways: Vec<&Way> = answer.best_of_each();
+    pub(super) fn new(scene: Scene, answer: &Answer, (taken, reason): (&Plan, &str)) -> Document {
+        let mut ways: Vec<&Plan> = answer.best_of_each();
         ways.retain(|way| way.strategy != taken.strategy);
         let place = ways.partition_point(|way| way.total_us() < taken.total_us());
         ways.insert(place, taken);
-        let rows: Vec<Row> =
-            ways.iter().map(|way| Row::new(way, std::ptr::eq(*way, taken))).collect();
-        let moves = match taken == answer.chosen() {
-            true => answer.windows.iter().map(Move::new).collect(),
-            // The windows are those of another way.
-            false => Vec::new(),
-        };
+        let row = |way: &&Plan| Row::new(way, answer.ranks, std::ptr::eq(*way, taken));
+        let rows: Vec<Row> = ways.iter().map(row).collect();
         Document {
             kind: "explain",
             scene,
@@ -196,8 +191,8 @@ impl Document {
             advice: String::new(),
             changes: Vec::new(),
             ways: rows,
-            plan: answer.plan.clone(),
-            moves,
+            plan: taken.to_string(),
+            moves: taken.windows().take(WINDOWS_LISTED).map(Move::new).collect(),
         }
     }
 
@@ -366,75 +361,13 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-const WIDTH: u32 = 760;
-const ROW: u32 = 26;
-const COLORS: [RGBColor; 4] =
-    [RGBColor(230, 159, 0), RGBColor(153, 153, 153), RGBColor(0, 114, 178), RGBColor(0, 158, 115)];
-
-/// Draws the ways of all documents as stacked bars.
+/// Draws the ways of all documents, as a report does.
 ///
 /// # Errors
 /// `Run` if the file cannot be written.
 pub(super) fn draw(path: &Path, documents: &[Document]) -> Result<(), Failure> {
-    let mut picture = String::new();
-    let drawn = draw_to(&mut picture, documents);
-    drawn.map_err(|error| Failure::during(path.display(), error))?;
-    output::write(path, picture.as_bytes())
-}
-
-fn draw_to(picture: &mut String, documents: &[Document]) -> Result<(), Box<dyn std::error::Error>> {
-    let count = |document: &Document| u32::try_from(document.ways.len()).unwrap_or(0);
-    let rows: u32 = documents.iter().map(|document| count(document) + 3).sum();
-    let area = SVGBackend::with_string(picture, (WIDTH, rows * ROW + 2 * ROW));
-    let area = area.into_drawing_area();
-    area.fill(&WHITE)?;
-    let text = |size: u32| ("sans-serif", size).into_font();
-    let mut legend = 12;
-    for ((_, name), color) in PARTS.iter().zip(COLORS) {
-        area.draw(&Rectangle::new([(legend, 10), (legend + 12, 22)], color.filled()))?;
-        area.draw(&Text::new(*name, (legend + 16, 9), text(13)))?;
-        legend += 130;
-    }
-    let mut top: i32 = 40;
-    for document in documents {
-        let Scene { workload, direction, ranks, nodes, .. } = &document.scene;
-        let (ranks, nodes) = (plural(*ranks, "rank"), plural(*nodes, "node"));
-        let title = format!("{workload}, {direction}, {ranks} on {nodes}");
-        area.draw(&Text::new(title, (12, top), text(15)))?;
-        top += 26;
-        let times = document.ways.iter().flat_map(|row| [Some(row.predicted_ms), row.measured_ms]);
-        let longest = times.flatten().fold(f64::MIN_POSITIVE, f64::max);
-        for row in &document.ways {
-            let mark = if row.chosen { "* " } else { "" };
-            area.draw(&Text::new(format!("{mark}{}", row.strategy), (12, top + 3), text(13)))?;
-            let mut left = 150;
-            for (ms, color) in row.parts_ms().into_iter().zip(COLORS) {
-                let right = left + pixels(ms / longest * 480.0);
-                area.draw(&Rectangle::new([(left, top), (right, top + 18)], color.filled()))?;
-                left = right;
-            }
-            let mut label = time(row.predicted_ms);
-            if let Some(ms) = row.measured_ms {
-                label += &format!(", measured {}", time(ms));
-                // A mark where the measured time ends.
-                let end = 150 + pixels((ms / longest).min(1.0) * 480.0);
-                let mark = [(end - 1, top - 2), (end + 1, top + 20)];
-                area.draw(&Rectangle::new(mark, BLACK.filled()))?;
-            }
-            area.draw(&Text::new(label, (left + 6, top + 3), text(13)))?;
-            top += 26;
-        }
-        area.draw(&Text::new(document.reason.as_str(), (12, top + 2), text(13)))?;
-        top += 40;
-    }
-    area.present()?;
-    Ok(())
-}
-
-/// A length in whole pixels.
-fn pixels(length: f64) -> i32 {
-    // Lengths are at most the width of the picture.
-    #[allow(clippy::cast_possible_truncation)]
-    let whole = length.round() as i32;
-    whole
+    let values: Result<Vec<_>, _> = documents.iter().map(serde_json::to_value).collect();
+    let drawn = values.and_then(show::svg_of_ways);
+    let drawn = drawn.map_err(|error| Failure::during(path.display(), error))?;
+    output::write(path, drawn.as_bytes())
 }

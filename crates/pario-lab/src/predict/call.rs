@@ -1,7 +1,7 @@
 //! Every way to serve a described call.
 
-use pario::explain::{Conditions, InMemory, Question, Request, explain};
 use pario::model::Direction;
+use pario::plan::{Conditions, InMemory, Request};
 
 use super::advice::{Change, Given, WORTH, hint_change};
 use super::answer::{Document, Scene, time};
@@ -9,6 +9,7 @@ use super::machine::Described;
 use super::{Query, answer, answers, machine, measured, recorded};
 use crate::failure::Failure;
 use crate::hint;
+use crate::scenario::question::{Question, explain};
 use crate::scenario::workload::Workload;
 
 /// Explains calls; on every rank if they are run.
@@ -114,15 +115,12 @@ fn document(
         true => all[..1].to_vec(),
         false => all.clone(),
     };
-    let mut question = Question::new(direction, requests, machine.profile.clone());
-    question.nodes = nodes;
+    let question = Question::new(direction, requests, machine.profile.clone());
+    let mut question = question.on_nodes(ranks, nodes, cores).map_err(usage)?;
     if query.independent {
-        question.conditions = Conditions::independent(direction);
         // One rank calls, and others have the file open: they decide on locks and sieving.
-        let per_node = ranks.div_ceil(nodes).max(1);
-        question.node_of_rank = (0..ranks).map(|rank| rank / per_node).collect();
+        question.conditions = Conditions::independent(direction);
     }
-    question.cores = cores;
     question.hints = hint::resolve(&query.hints)?.0;
     let answer = explain(&question).map_err(usage)?;
     let scene = Scene {
@@ -131,7 +129,7 @@ fn document(
         direction: direction.name(),
         ranks,
         nodes,
-        cores: question.cores,
+        cores,
         collective: question.conditions.collective,
         profile: machine.origin.clone(),
         bytes: question.requests.iter().map(|request| request.bytes).sum(),
@@ -146,7 +144,7 @@ fn document(
         true => collective_change(&question, all, now_ms).map_err(usage)?,
         false => None,
     };
-    let document = Document::new(scene, &answer, (answer.chosen(), answer.reason));
+    let document = Document::new(scene, &answer, (answer.chosen(), answer.chosen().reason));
     Ok((document, hint.into_iter().chain(collective).collect()))
 }
 

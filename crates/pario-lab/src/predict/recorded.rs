@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pario::Strategy;
-use pario::explain::{Answer, Conditions, Question, Request, Way, explain};
 use pario::model::Direction;
 use pario::model::profile::Profile;
+use pario::plan::{Conditions, Plan, Request};
 
 use super::Query;
 use super::advice::{Change, Given, hint_change, hint_set};
@@ -22,6 +22,7 @@ use super::call;
 use super::machine::Described;
 use crate::failure::Failure;
 use crate::hint;
+use crate::scenario::question::{Answer, Question, explain};
 use crate::show::recordings;
 use crate::show::records::{Call, Hint, Recording};
 
@@ -302,20 +303,24 @@ impl Setting<'_> {
         let (recording, profile) = (self.recording, self.described.profile.clone());
         let mut question = Question::new(conditions.direction, requests, profile);
         question.conditions = conditions;
-        question.nodes = recording.nodes.max(1);
-        question.node_of_rank = match recording.node_of_rank.is_empty() {
+        let file = &mut question.file;
+        file.nodes = match recording.node_of_rank.is_empty() {
             true => vec![0; usize::try_from(recording.ranks).unwrap_or(1)],
             false => recording.node_of_rank.clone(),
         };
-        question.cores = recording.cores_of_node.iter().copied().max().unwrap_or(1).max(1);
-        question.cores_of_node = recording.cores_of_node.clone();
+        let last = file.nodes.iter().max().and_then(|&last| usize::try_from(last).ok());
+        let nodes = last.map_or(1, |last| last + 1);
+        file.cores = match recording.cores_of_node.len() == nodes {
+            true => recording.cores_of_node.clone(),
+            false => vec![recording.cores_of_node.iter().copied().max().unwrap_or(1); nodes],
+        };
         if let Some(storage) = recording.storage {
-            question.shared_bytes = storage.shared_bytes;
-            question.block_bytes = storage.block_bytes;
-            question.in_memory = storage.in_memory;
-            question.range_locks = storage.range_locks;
-            question.readable = storage.readable;
-            question.unique_open = storage.unique_open;
+            file.shared_bytes = if nodes == 1 { storage.shared_bytes } else { 0 };
+            file.block_bytes = storage.block_bytes.max(1);
+            file.in_memory = storage.in_memory;
+            file.range_locks = storage.range_locks;
+            file.readable = storage.readable;
+            file.unique_open = storage.unique_open;
         }
         question.hints = hint_set(&self.given);
         question
@@ -373,7 +378,7 @@ fn document(
     let recorded = (!setting.is_changed).then(|| taken(&answer, done.call)).flatten();
     let (taken, reason) = match recorded {
         Some(way) => (way, &*done.call.reason),
-        None => (answer.chosen(), answer.reason),
+        None => (answer.chosen(), answer.chosen().reason),
     };
     let now_ms = taken.total_us() / 1e3;
     let hint = hint_change(&question, &setting.given, now_ms).map_err(usage)?;
@@ -400,7 +405,7 @@ fn faster(alike: &[&Kind<'_>], done: &Done<'_>, answer: &Answer) -> Option<Chang
     let others = others.filter(|(other, _)| other.call.strategy != done.call.strategy);
     let (best, count) = others.min_by(|(one, _), (other, _)| one.ms.total_cmp(&other.ms))?;
     let strategy = best.call.strategy.clone();
-    let predicted_us = taken(answer, best.call).map_or(0.0, Way::total_us);
+    let predicted_us = taken(answer, best.call).map_or(0.0, Plan::total_us);
     let what = format!(
         "give the hint pario_strategy={strategy}: it took {} in {count} calls like these, instead \
          of {}; to try it: pario run --hint pario_strategy={strategy} -- COMMAND",
@@ -420,10 +425,12 @@ fn median<'a>(calls: &[Done<'a>]) -> Done<'a> {
 }
 
 /// The way that served a call.
-fn taken<'a>(answer: &'a Answer, call: &Call) -> Option<&'a Way> {
+fn taken<'a>(answer: &'a Answer, call: &Call) -> Option<&'a Plan> {
     let strategy: Strategy = call.strategy.parse().ok()?;
     let same = || answer.ways.iter().filter(move |way| way.strategy == strategy);
-    let exact = same().find(|way| way.aggregators == call.aggregators && way.rounds == call.rounds);
+    let exact = same().find(|way| {
+        way.aggregators(answer.ranks) == call.aggregators && way.rounds() == call.rounds
+    });
     exact.or_else(|| same().min_by(|one, other| one.total_us().total_cmp(&other.total_us())))
 }
 
@@ -444,7 +451,7 @@ fn scene(setting: &Setting<'_>, kind: &Kind<'_>, question: &Question, share_perc
         direction: question.conditions.direction.name(),
         ranks: *ranks,
         nodes: *nodes,
-        cores: question.cores,
+        cores: question.file.cores.iter().copied().max().unwrap_or(1),
         collective: question.conditions.collective,
         profile: setting.described.origin.clone(),
         bytes,

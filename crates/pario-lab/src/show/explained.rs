@@ -78,6 +78,27 @@ fn chart(explained: &Explained) -> Chart {
     }
 }
 
+/// The ways of one call or of several, as one picture.
+pub(super) fn picture(all: &[Explained]) -> String {
+    let Some(mut whole) = all.first().map(chart) else { return String::new() };
+    if all.len() > 1 {
+        let call = |one: &Explained| format!("{} {}", one.workload, one.direction);
+        let labelled = |(one, chart): (&Explained, Chart)| {
+            let call = call(one);
+            let with_call = move |point: Point| {
+                let label = format!("{call}: {}", point.label);
+                Point { label, ..point }
+            };
+            chart.points.into_iter().map(with_call)
+        };
+        whole.points = all.iter().map(|one| (one, chart(one))).flat_map(labelled).collect();
+        whole.title = "Predicted times".to_owned();
+        let captions = all.iter().map(|one| format!("{}: {}", call(one), caption(&one.ways)));
+        whole.caption = captions.collect::<Vec<String>>().join(" ");
+    }
+    whole.standalone()
+}
+
 fn caption(ways: &[Way]) -> String {
     let measured: Vec<String> = ways.iter().filter_map(measured).collect();
     match measured.is_empty() {

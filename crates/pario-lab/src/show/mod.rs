@@ -46,6 +46,8 @@ use recording::Files;
 use records::Recording;
 use sampled::{Most, Sampled};
 
+use serde_json::Value;
+
 use crate::failure::Failure;
 use crate::output::write;
 use crate::{date, sweep};
@@ -191,6 +193,25 @@ fn without_calls(name: &str, records: &Records) -> Failure {
         _ => "no reads and no writes: the program only opened and closed its files",
     };
     Failure::Run(format!("{name}: {text}"))
+}
+
+/// The picture of what `pario explain --json` prints.
+///
+/// # Errors
+/// If it is not that.
+pub(crate) fn svg_of_ways(documents: Vec<Value>) -> serde_json::Result<String> {
+    let all: serde_json::Result<Vec<_>> =
+        documents.into_iter().map(serde_json::from_value).collect();
+    Ok(explained::picture(&all?))
+}
+
+/// The picture of Figure 11 of paper 001, from its points.
+///
+/// # Errors
+/// If they are not points.
+pub(crate) fn svg_of_figure_11(points: Value) -> serde_json::Result<String> {
+    let points: Vec<records::PaperPoint> = serde_json::from_value(points)?;
+    Ok(paper::figure(&points).standalone())
 }
 
 /// The name of an input on the page, without its directories.

@@ -50,7 +50,7 @@ fn bars(paper: &Paper, name: &str) -> Chart {
     }
 }
 
-fn figure(points: &[PaperPoint]) -> Chart {
+pub(super) fn figure(points: &[PaperPoint]) -> Chart {
     let point = |series: String, one: &PaperPoint, seconds: f64| Point {
         series,
         label: String::new(),

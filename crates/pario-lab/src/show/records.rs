@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use pario::explain::{self, Conditions, InMemory, Request};
 use pario::model::Direction;
+use pario::plan::{self, Conditions, InMemory, Request};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -437,23 +437,23 @@ struct Factors {
     storage: f64,
 }
 
-impl From<Factors> for explain::Factors {
-    fn from(Factors { exchange, storage }: Factors) -> explain::Factors {
-        explain::Factors { exchange, storage }
+impl From<Factors> for plan::Factors {
+    fn from(Factors { exchange, storage }: Factors) -> plan::Factors {
+        plan::Factors { exchange, storage }
     }
 }
 
 impl Asked {
-    fn correction(&self) -> explain::Correction {
+    fn correction(&self) -> plan::Correction {
         let (exchange, storage) = (self.exchange_factor, self.storage_factor);
         let (exchange, storage) = (exchange.unwrap_or(1.0), storage.unwrap_or(1.0));
         match self.correction {
-            Some(Correction { independent, shared, messages }) => explain::Correction {
+            Some(Correction { independent, shared, messages }) => plan::Correction {
                 independent: independent.into(),
                 shared: shared.into(),
                 messages: messages.into(),
             },
-            None => explain::Correction::of_all(explain::Factors { exchange, storage }),
+            None => plan::Correction::of_all(plan::Factors { exchange, storage }),
         }
     }
 }

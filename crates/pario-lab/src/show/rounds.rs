@@ -4,15 +4,16 @@
 //! its command and the strategy that served it; if it does not have the number of rounds that were
 //! measured, it was another plan, and nothing is drawn.
 
-use pario::explain::{Question, Request, explain};
 use pario::model::Direction;
 use pario::model::profile::Profile;
+use pario::plan::Request;
 use pario::{HintSet, Strategy};
 
 use super::bench::{block, of_blocks};
 use super::chart::{Chart, Kind, Point};
 use super::pattern;
 use super::records::{Bench, Move};
+use crate::scenario::question::{Question, WINDOWS_LISTED, explain};
 use crate::scenario::workload::Workload;
 
 /// Rounds that are drawn.
@@ -102,26 +103,26 @@ fn planned(record: &Bench) -> Option<(Vec<Move>, u64, &'static str)> {
         "read" => Direction::Read,
         _ => Direction::Write,
     };
-    let mut question = Question::new(direction, requests, profile);
-    question.nodes = record.nodes;
     let cores = fact("cores").and_then(|cores| cores.as_u64());
-    if let Some(cores) = cores.and_then(|cores| u32::try_from(cores).ok()) {
-        question.cores = cores.div_ceil(record.nodes).max(1);
-    }
+    let cores = cores.map_or(Some(record.ranks), |cores| u32::try_from(cores).ok())?;
+    let cores = cores.div_ceil(record.nodes.max(1)).max(1);
+    let question = Question::new(direction, requests, profile);
+    let mut question = question.on_nodes(record.ranks, record.nodes, cores).ok()?;
     if record.command.iter().any(|word| word == "--messages") {
-        question.shared_bytes = 0;
+        question.file.shared_bytes = 0;
     }
     let given = record.hints.iter().fold(HintSet::new(), |set, (key, text)| set.with(key, text));
     question.hints = given.with("pario_strategy", strategy.name());
     let answer = explain(&question).ok()?;
-    let (rounds, windows) = (answer.chosen().rounds, answer.chosen().windows);
-    let moves = answer.windows.iter().map(|window| Move {
+    let plan = answer.chosen();
+    let moves = plan.windows().take(WINDOWS_LISTED).map(|window| Move {
         round: window.round,
         aggregator: window.aggregator,
         offset: window.start,
         bytes: window.end - window.start,
     });
-    (Some(rounds) == record.rounds).then(|| (moves.collect(), rounds, windows))
+    let rounds = plan.rounds();
+    (Some(rounds) == record.rounds).then(|| (moves.collect(), rounds, plan.placement()))
 }
 
 fn request(workload: &dyn Workload, rank: u32) -> Option<Request> {

@@ -24,8 +24,7 @@ use crate::access::Access;
 use crate::access::memory::Parcel;
 use crate::direction::Direction;
 use crate::error::Result;
-use crate::plan::Shuffled;
-use crate::plan::two_phase::{Placement, Route};
+use crate::plan::{Placement, Route, Shuffled};
 use crate::statistics::CallStatistics;
 use crate::virtual_time::Moment;
 

@@ -13,7 +13,7 @@ use crate::comm::pause;
 use crate::direction::Direction;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::narrow;
-use crate::plan::independent::{Independent, LockRule};
+use crate::plan::{Independent, LockRule};
 use crate::statistics::CallStatistics;
 use crate::storage::{LockGuard, LockRange};
 use crate::virtual_time::await_storage;

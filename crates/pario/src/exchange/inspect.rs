@@ -21,9 +21,9 @@ use crate::direction::Direction;
 use crate::error::{Error, ErrorClass, Result};
 use crate::hints::Hints;
 use crate::number::{index, wide};
-use crate::plan::two_phase::{Service, SharedWindows};
 use crate::plan::{
-    Conditions, Correction, FileFacts, Lesson, Plan, Planning, Request, Shuffled, Steps,
+    Conditions, Correction, FileFacts, Lesson, Plan, Planning, Request, Service, SharedWindows,
+    Shuffled, Steps,
 };
 use crate::statistics::Asked;
 use crate::virtual_time::Moment;

@@ -20,7 +20,7 @@ use crate::comm::{Lane, Tag, receive};
 use crate::datatype::copy::Stores;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
-use crate::plan::two_phase::{Domain, Holes};
+use crate::plan::{Domain, Holes};
 use crate::virtual_time::{Moment, await_storage};
 
 /// How many unacknowledged messages a rank may have sent to another.

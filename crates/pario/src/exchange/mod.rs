@@ -27,7 +27,7 @@ use crate::access::{Access, Buffer};
 use crate::comm::Communicator;
 use crate::direction::Direction;
 use crate::error::{Error, Result};
-use crate::plan::{Correction, Plan, Steps};
+use crate::plan::{Correction, Plan, SHARED_SLOTS_MAX, SHARED_WINDOWS_MAX, Steps};
 use crate::statistics::{Asked, CallStatistics};
 use crate::storage::Storage;
 
@@ -50,7 +50,11 @@ mod window;
 pub(crate) use gate::Gate;
 use outcome::Part;
 use protect::{Intent, Protection, lock};
-pub(crate) use schedule::{SLOTS_MAX, SYNC_FAILED, WINDOWS_MAX};
+pub(crate) use schedule::SYNC_FAILED;
+use schedule::{SLOTS_MAX, WINDOWS_MAX};
+
+// Plans have no more windows than the schedule has numbers for.
+const _: () = assert!(SHARED_SLOTS_MAX <= SLOTS_MAX && SHARED_WINDOWS_MAX <= WINDOWS_MAX);
 
 /// The atomic numbers of `schedule` and `gate`; a model checker has its own.
 mod sync {

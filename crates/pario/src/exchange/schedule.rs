@@ -26,9 +26,9 @@
 use super::sync::{AtomicU64, Ordering, fence};
 
 /// Windows that are in use at a time, at most.
-pub(crate) const SLOTS_MAX: usize = 64;
+pub(super) const SLOTS_MAX: usize = 64;
 /// There are fewer windows.
-pub(crate) const WINDOWS_MAX: u32 = WAITS;
+pub(super) const WINDOWS_MAX: u32 = WAITS;
 
 /// Numbers of a cache line: those that different ranks change lie apart.
 const LINE: usize = 8;

@@ -32,8 +32,7 @@ use crate::comm::{Condition, Region, named, wait_until};
 use crate::datatype::copy::Stores;
 use crate::direction::Direction;
 use crate::error::Result;
-use crate::plan::Shuffled;
-use crate::plan::two_phase::{Servers, Service, SharedWindows};
+use crate::plan::{Servers, Service, SharedWindows, Shuffled};
 use crate::virtual_time::Moment;
 
 /// Shared windows, as one rank uses them in one call.

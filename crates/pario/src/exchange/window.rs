@@ -15,7 +15,7 @@ use super::{Job, coverage};
 use crate::access::memory::{FileWindow, Parcel, Slot};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
-use crate::plan::two_phase::Holes;
+use crate::plan::Holes;
 use crate::statistics::CallStatistics;
 use crate::storage::accesses;
 use crate::virtual_time::Moment;

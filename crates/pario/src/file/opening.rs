@@ -24,7 +24,6 @@ use crate::comm::collective::broadcast;
 use crate::datatype::wire::{Reader, Writer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::exchange::agree::bring;
-use crate::exchange::{SLOTS_MAX, WINDOWS_MAX};
 use crate::hints::{Environment, HintReport, Hints};
 use crate::model::profile::{self, Found, Profile};
 use crate::number::wide;
@@ -296,8 +295,6 @@ async fn gather_facts(
     let mut facts = FileFacts {
         nodes,
         shared_bytes: u64::MAX,
-        slots_max: wide(SLOTS_MAX),
-        windows_max: WINDOWS_MAX,
         cores: (0..node_count).map(|node| communicator.cores(node)).collect(),
         block_bytes: 1,
         in_memory: true,

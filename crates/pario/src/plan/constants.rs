@@ -5,6 +5,10 @@
 
 /// More rounds than these are not planned: their number is counted on all ranks.
 pub(crate) const ROUNDS_MAX: u64 = 1 << 20;
+/// Windows in shared memory at a time, at most: the region has room for the states of these.
+pub(crate) const SHARED_SLOTS_MAX: usize = 64;
+/// Fewer windows than these are in shared memory: what a rank waits for is a number below them.
+pub(crate) const SHARED_WINDOWS_MAX: u32 = u32::MAX - 1;
 /// A window in shared memory. Longer ones leave the caches of the cores before they are stored;
 /// with shorter ones, waiting for each other costs more than copying.
 pub(crate) const SHARED_WINDOW_BYTES: u64 = 1 << 20;

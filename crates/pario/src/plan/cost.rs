@@ -12,9 +12,10 @@
 
 use super::cause::Cause;
 use super::choose::total;
-use super::independent::{Independent, LockRule};
-use super::two_phase::{Holes, Placement, Route, SharedWindows, Shuffled};
-use super::{Direction, FileFacts, Phases, Planning, Request, Steps, rank_of};
+use super::{
+    Direction, FileFacts, Holes, Independent, LockRule, PAGE_BYTES, Phases, Placement, Planning,
+    Request, Route, SharedWindows, Shuffled, Steps, rank_of,
+};
 use crate::model::profile::{Access, Accesses, Curve, Pattern, Profile};
 use crate::number::{real, wide};
 
@@ -22,8 +23,6 @@ use crate::number::{real, wide};
 const WAITING_CALL_US: f64 = 20.0;
 /// Storage calls that are on their way at once where many are handed over together.
 const CALLS_AT_ONCE: u32 = 32;
-/// Pages of the page cache.
-const PAGE_BYTES: u64 = 4096;
 /// A rank that waits longer than this sleeps.
 const POLLED_US: f64 = 20.0;
 /// The last rank comes later than the first by about this part of their work.
@@ -138,7 +137,7 @@ impl Correction {
     }
 
     /// Whether all factors are numbers above 0.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub fn is_sound(&self) -> bool {
         let factors = Kind::ALL.iter().map(|&kind| self.of(kind));
         factors.flat_map(|one| [one.exchange, one.storage]).all(|one| one > 0.0 && one.is_finite())
     }

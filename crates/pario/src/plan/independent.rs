@@ -9,48 +9,8 @@
 //! Hazard: a sieving write carries hole bytes that belong to others. Where a rank may sieve,
 //! *every* writer locks what it writes or passes the gate, also one whose request is contiguous.
 
-use std::fmt;
-
-use super::{Direction, Planning};
-use crate::access::windows::Cut;
+use super::{Direction, Independent, LockRule, Planning};
 use crate::hints::{Strategy, Switch};
-
-/// How one rank serves its own request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Independent {
-    /// Memory for windows with holes, and for data that is not contiguous in memory.
-    pub(crate) buffer_bytes: u64,
-    /// Largest hole that is moved rather than skipped.
-    pub(crate) hole_bytes: u64,
-    /// Whether runs are batched into vectored calls.
-    pub(crate) batched: bool,
-    pub(crate) lock: LockRule,
-}
-
-/// What a rank locks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LockRule {
-    Nothing,
-    /// What each storage call writes.
-    EachWrite,
-    /// The whole range of the request, while it is served.
-    WholeRequest,
-}
-
-impl Independent {
-    pub(crate) fn cut(&self) -> Cut {
-        Cut { window_bytes: self.buffer_bytes, hole_bytes: self.hole_bytes }
-    }
-
-    /// What windows of sieving hold: papers 003 and 004 move all holes.
-    pub(crate) fn in_words(&self) -> &'static str {
-        match self.hole_bytes {
-            0 => "",
-            bytes if bytes >= self.buffer_bytes => "of pieces and all holes between them",
-            _ => "of pieces and short holes; those above pario_sieve_hole_bytes are skipped",
-        }
-    }
-}
 
 pub(super) fn steps(strategy: Strategy, planning: &Planning<'_>) -> Independent {
     let hints = planning.hints;
@@ -87,23 +47,6 @@ fn lock_rule(strategy: Strategy, planning: &Planning<'_>) -> LockRule {
         () if planning.conditions.atomic => LockRule::WholeRequest,
         () if writes && somebody_sieves => LockRule::EachWrite,
         () => LockRule::Nothing,
-    }
-}
-
-impl fmt::Display for Independent {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lock = match self.lock {
-            LockRule::Nothing => "nothing",
-            LockRule::EachWrite => "each write",
-            LockRule::WholeRequest => "the whole request",
-        };
-        writeln!(formatter, "buffer     {} bytes", self.buffer_bytes)?;
-        writeln!(
-            formatter,
-            "holes      up to {} bytes are moved, others skipped",
-            self.hole_bytes
-        )?;
-        writeln!(formatter, "locks      {lock}")
     }
 }
 

@@ -2,11 +2,30 @@
 //!
 //! A planner looks at what all ranks ask for (in summary), at the hints and at the file, and
 //! emits a [`Plan`]. It opens no file and sends no message; the same input gives the same plan,
-//! on every rank, so that nothing about a collective has to be negotiated later.
+//! on every rank, so that nothing about a collective has to be negotiated later. Anybody may ask:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use pario::model::{Direction, profile::Profile};
+//! use pario::plan::{Conditions, FileFacts, Plan, Planning, Request};
+//! use pario::{Environment, HintSet, Strategy};
+//!
+//! // Four ranks on one node write blocks of 64 bytes in turn to a disk.
+//! let block = |rank: u64| Request::of_pieces(rank * 64..(1 << 20) - (3 - rank) * 64, 1 << 18, 64);
+//! let requests: Vec<Request> = (0..4).map(block).collect();
+//! let profile = Profile::built_in("hdd").expect("there is one for disks");
+//! let file = FileFacts::on_nodes(vec![0; 4], vec![4], Arc::new(profile));
+//! let (hints, _) = HintSet::new().resolve("a".as_ref(), &Environment::default());
+//! let conditions = Conditions::collective(Direction::Write);
+//! let plan = Plan::new(&Planning { requests: &requests, conditions, hints: &hints, file: &file });
+//! assert_eq!(plan.strategy, Strategy::TwoPhase);
+//! println!("{plan}");
+//! ```
 //!
 //! | file | concept |
 //! | --- | --- |
 //! | `request` | what a planner is asked, in the words of calls and of `explain` |
+//! | `form` | what planners emit: windows, domains, placements, holes |
 //! | `constants` | the numbers that plans depend on |
 //! | `choose` | which strategy serves a request; the choice of `auto` |
 //! | `cost` | what a plan is predicted to cost |
@@ -18,62 +37,84 @@
 //! Plans are lazy: the number of rounds is known, a round is computed when it is reached.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::direction::Direction;
 use crate::hints::{Hints, Strategy, Switch};
 use crate::model::profile::Profile;
+use crate::number::wide;
 
 pub(crate) mod butterfly;
 mod cause;
 pub(crate) mod choose;
 mod constants;
 pub(crate) mod cost;
+mod form;
 pub(crate) mod independent;
 mod lesson;
 mod phased;
 mod request;
 pub(crate) mod two_phase;
 
+pub use crate::access::InMemory;
 pub use cause::Cause;
 pub(crate) use choose::is_left_open;
 use choose::{Candidate, Choice};
+pub(crate) use constants::{SHARED_SLOTS_MAX, SHARED_WINDOWS_MAX};
 pub use cost::{Correction, Factors, Part, Term};
 pub(crate) use cost::{Cost, Kind, calls_at_once};
-pub(crate) use independent::Independent;
+pub(crate) use form::{
+    Domain, Holes, Independent, LockRule, Placement, Route, Servers, Service, SharedWindows,
+    Shuffled, Steps,
+};
 pub(crate) use lesson::Lesson;
 pub(crate) use phased::Phases;
 pub use request::{Conditions, Request};
-pub(crate) use two_phase::{Shuffled, may_serve};
+pub(crate) use two_phase::may_serve;
 
-/// What the planner must know of an open file; the same on every rank.
+/// What the planner must know of an open file and the machine; the same on every rank.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct FileFacts {
+pub struct FileFacts {
     /// Node of every rank.
-    pub(crate) nodes: Vec<u32>,
+    pub nodes: Vec<u32>,
     /// Bytes for windows in memory that all ranks share; none if there is no such memory.
-    pub(crate) shared_bytes: u64,
-    /// Windows there at a time, and in all, at most.
-    pub(crate) slots_max: u64,
-    pub(crate) windows_max: u32,
+    pub shared_bytes: u64,
     /// Cores of every node.
-    pub(crate) cores: Vec<u32>,
+    pub cores: Vec<u32>,
     /// Multiples of this are where storage accesses best begin and end.
-    pub(crate) block_bytes: u64,
+    pub block_bytes: u64,
     /// Whether the file is in memory and nowhere else.
-    pub(crate) in_memory: bool,
+    pub in_memory: bool,
     /// Whether the storage has range locks.
-    pub(crate) range_locks: bool,
+    pub range_locks: bool,
     /// Whether bytes can be read, also if the user opened the file for writing only.
-    pub(crate) readable: bool,
+    pub readable: bool,
     /// Whether the program promises that nobody else has the file open.
-    pub(crate) unique_open: bool,
+    pub unique_open: bool,
     /// What storage, copies and messages cost.
-    pub(crate) profile: Arc<Profile>,
+    pub profile: Arc<Profile>,
 }
 
 impl FileFacts {
+    /// Those of a file that can be read and has range locks, on nodes with such cores. Ranks of one
+    /// node share memory, as transports offer it.
+    pub fn on_nodes(nodes: Vec<u32>, cores: Vec<u32>, profile: Arc<Profile>) -> FileFacts {
+        let file_system = profile.machine.file_system.as_str();
+        FileFacts {
+            nodes,
+            shared_bytes: if cores.len() == 1 { SHARED_BYTES } else { 0 },
+            cores,
+            block_bytes: PAGE_BYTES,
+            in_memory: matches!(file_system, "tmpfs" | "ramfs" | "memory"),
+            range_locks: true,
+            readable: true,
+            unique_open: false,
+            profile,
+        }
+    }
+
     /// The ranks of every node, and its cores.
     fn members(&self) -> impl Iterator<Item = (Vec<u32>, u32)> {
         let mut members: Vec<Vec<u32>> = vec![Vec::new(); self.cores.len()];
@@ -88,29 +129,22 @@ impl FileFacts {
 impl FileFacts {
     /// Those of a file of ranks that are threads, as tests change them.
     pub(crate) fn of_threads(ranks: usize) -> FileFacts {
-        FileFacts {
-            nodes: vec![0; ranks],
-            shared_bytes: 16 << 20,
-            slots_max: 64,
-            windows_max: u32::MAX,
-            cores: vec![2],
-            block_bytes: 4096,
-            in_memory: true,
-            range_locks: true,
-            readable: true,
-            unique_open: false,
-            profile: Arc::new(Profile::built_in("tmpfs").unwrap()),
-        }
+        let profile = Arc::new(Profile::built_in("tmpfs").unwrap());
+        FileFacts::on_nodes(vec![0; ranks], vec![2], profile)
     }
 }
 
 /// Everything a planner looks at.
-pub(crate) struct Planning<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Planning<'a> {
     /// Requests of all ranks of a collective, or the one of an independent call.
-    pub(crate) requests: &'a [Request],
-    pub(crate) conditions: Conditions,
-    pub(crate) hints: &'a Hints,
-    pub(crate) file: &'a FileFacts,
+    pub requests: &'a [Request],
+    /// What is the same on all ranks of the call.
+    pub conditions: Conditions,
+    /// The hints in effect.
+    pub hints: &'a Hints,
+    /// The file and the machine.
+    pub file: &'a FileFacts,
 }
 
 #[cfg(test)]
@@ -131,15 +165,21 @@ impl<'a> Planning<'a> {
     }
 }
 
+/// Shared memory of a node, as transports offer it.
+const SHARED_BYTES: u64 = 16 << 20;
+/// Pages of the page cache.
+const PAGE_BYTES: u64 = 4096;
+
 /// A plan is given up for one that takes less than this part of its time.
 const CLEARLY_FASTER: f64 = 0.75;
 
-/// How a request is carried out.
+/// How a request is carried out. It can be printed, compared, and asked what it is predicted to cost.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Plan {
-    pub(crate) strategy: Strategy,
+pub struct Plan {
+    /// The strategy.
+    pub strategy: Strategy,
     /// Why this strategy.
-    pub(crate) reason: &'static str,
+    pub reason: &'static str,
     /// What it is predicted to cost, without correction.
     pub(crate) base: Cost,
     /// The same of the other ways that were considered.
@@ -147,14 +187,6 @@ pub(crate) struct Plan {
     /// How measured times compared with predicted ones when the plan was made.
     pub(crate) correction: Correction,
     pub(crate) steps: Steps,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Steps {
-    /// Every rank for itself, in one round without messages.
-    Independent(Independent),
-    /// Rounds of a shuffle to or from aggregators and a storage access by them.
-    Shuffled(Shuffled),
 }
 
 impl Planning<'_> {
@@ -189,13 +221,101 @@ pub(crate) fn plain_writes_lock(hints: &Hints, file: &FileFacts) -> bool {
     file.nodes.len() > 1 && somebody_rewrites(hints, file)
 }
 
+/// What one aggregator moves in one round: a part of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Window {
+    /// Counted from 0.
+    pub round: u64,
+    /// The rank that owns it. Windows in shared memory may be served by other ranks, too.
+    pub aggregator: u32,
+    /// Offset of its first byte.
+    pub start: u64,
+    /// Offset after its last byte.
+    pub end: u64,
+}
+
 impl Plan {
     /// The plan for a request.
-    pub(crate) fn new(planning: &Planning<'_>) -> Plan {
+    pub fn new(planning: &Planning<'_>) -> Plan {
         let Choice { best, others, reason } = choose::choose(planning);
-        let Candidate { strategy, steps, base } = best;
+        Plan { others, ..Plan::of(best, reason, planning) }
+    }
+
+    /// A plan for each way to serve a request, whether or not hints allow it. The first one is that
+    /// of [`Plan::new`].
+    pub fn ways(planning: &Planning<'_>) -> Vec<Plan> {
+        let taken = Plan::new(planning);
+        let mut others = choose::all_candidates(planning);
+        others.retain(|one| one.strategy != taken.strategy || one.steps != taken.steps);
+        let others = others.into_iter().map(|one| Plan::of(one, "", planning));
+        std::iter::once(taken.clone()).chain(others).collect()
+    }
+
+    fn of(candidate: Candidate, reason: &'static str, planning: &Planning<'_>) -> Plan {
+        let Candidate { strategy, steps, base } = candidate;
         let correction = planning.conditions.correction;
-        Plan { strategy, reason, base, others, correction, steps }
+        Plan { strategy, reason, base, others: Vec::new(), correction, steps }
+    }
+
+    /// Number of the ranks, of all, that may touch storage for others.
+    pub fn aggregators(&self, ranks: u32) -> u64 {
+        wide(self.steps.aggregators(ranks))
+    }
+
+    /// Phases of the exchange, where it has some.
+    pub fn phases(&self) -> Option<u32> {
+        self.steps.shuffled()?.phases().map(|phases| phases.count)
+    }
+
+    /// Number of rounds; the same on every rank.
+    pub fn rounds(&self) -> u64 {
+        self.steps.rounds()
+    }
+
+    /// Bytes of a window at most; none without windows.
+    pub fn window_bytes(&self) -> u64 {
+        self.steps.shuffled().map_or(0, Shuffled::window_bytes)
+    }
+
+    /// Where windows are, how bytes get there, and who serves them, in words.
+    pub fn placement(&self) -> &'static str {
+        self.steps.windows()
+    }
+
+    /// What rounds move, the first round first; nothing where every rank works for itself.
+    pub fn windows(&self) -> impl Iterator<Item = Window> {
+        let window = |shuffled: &Shuffled, round: u64, domain: &Domain| {
+            let Range { start, end } = shuffled.window(domain, round);
+            Window { round, aggregator: domain.aggregator, start, end }
+        };
+        let of_round = move |shuffled: &'_ Shuffled, round: u64| -> Vec<Window> {
+            shuffled.domains().iter().map(|domain| window(shuffled, round, domain)).collect()
+        };
+        let rounds = self.steps.shuffled().into_iter();
+        let rounds = rounds.flat_map(|one| (0..one.rounds()).map(move |round| (one, round)));
+        let all = rounds.flat_map(move |(shuffled, round)| of_round(shuffled, round));
+        all.filter(|window| window.start < window.end)
+    }
+
+    /// Where the predicted time goes, corrected by what was learned.
+    pub fn terms(&self) -> impl Iterator<Item = Term> {
+        let factors = self.correction.of(self.base.kind);
+        self.base
+            .terms
+            .iter()
+            .map(move |term| Term { us: term.us * factors.of(term.part()), ..*term })
+    }
+
+    /// The predicted time.
+    pub fn total_us(&self) -> f64 {
+        self.terms().fold(0.0, |sum, term| sum + term.us)
+    }
+
+    /// The predicted time of one part.
+    pub fn part_us(&self, part: Part) -> f64 {
+        let of_part = self.terms().filter(|term| term.part() == part);
+        of_part.fold(0.0, |sum, term| sum + term.us)
     }
 
     /// The predicted time of a call that makes the plan, or of one that finds it kept, by what was
@@ -210,34 +330,6 @@ impl Plan {
     pub(crate) fn is_beaten(&self, correction: Correction) -> bool {
         let limit_us = self.base.corrected_us(correction) * CLEARLY_FASTER;
         self.others.iter().any(|other| other.corrected_us(correction) < limit_us)
-    }
-}
-
-impl Steps {
-    /// Where windows are, how bytes get there and who serves them, in words; what windows of
-    /// sieving hold; nothing without windows.
-    pub(crate) fn windows(&self) -> &'static str {
-        match self {
-            Steps::Independent(steps) => steps.in_words(),
-            Steps::Shuffled(shuffled) => shuffled.in_words(),
-        }
-    }
-
-    /// Number of rounds; the same on every rank.
-    pub(crate) fn rounds(&self) -> u64 {
-        match self {
-            Steps::Independent(_) => 1,
-            Steps::Shuffled(shuffled) => shuffled.rounds(),
-        }
-    }
-
-    /// Number of ranks, of all, that may touch storage for others.
-    pub(crate) fn aggregators(&self, ranks: u32) -> usize {
-        match self {
-            Steps::Independent(_) => 0,
-            Steps::Shuffled(shuffled) if shuffled.all_serve() => index(ranks),
-            Steps::Shuffled(shuffled) => shuffled.domains().len(),
-        }
     }
 }
 

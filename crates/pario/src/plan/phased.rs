@@ -15,9 +15,8 @@
 //! Cost: each byte is copied at most once in a phase, half of them in each; a rank exchanges
 //! messages with at most ceil(log2 P) others (one or two more where partners are missing).
 
-use super::Planning;
 use super::butterfly::Butterfly;
-use super::two_phase::{self, Holes, Shuffled};
+use super::{Holes, Planning, Shuffled, two_phase};
 
 /// The phases of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +99,7 @@ fn shuffled(planning: &Planning<'_>, wanted: Option<u32>) -> Shuffled {
     let mut shuffled = two_phase::through(planning, &classes, phases);
     if !phases.is_complete() {
         // Several ranks write to one window.
-        shuffled.set_holes(Holes::Skipped);
+        shuffled.holes = Holes::Skipped;
     }
     shuffled
 }

@@ -1,6 +1,6 @@
 //! What a planner is asked: the request of each rank, and the conditions of the call.
 //!
-//! A call and [`explain`](crate::explain) ask in the same words. Statistics keep them
+//! A call and `pario explain` ask in the same words. Statistics keep them
 //! ([`Asked`](crate::Asked)), so that a recorded call can be planned again.
 
 use std::ops::Range;
@@ -10,6 +10,8 @@ use crate::access::{Access, InMemory};
 use crate::datatype::wire::{Reader, Writer};
 use crate::direction::Direction;
 use crate::error::Result;
+use crate::request;
+use crate::view::{CompiledView, View};
 
 /// What the planner knows of one rank's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,15 @@ impl Request {
         let Range { start, end } = within;
         let (sorted, memory) = (true, InMemory::CONTIGUOUS);
         Request { start, end, bytes, piece_bytes, sorted, memory }
+    }
+
+    /// What a rank asks for that moves the first bytes of a view, contiguous in memory.
+    ///
+    /// # Errors
+    /// `Type` or `Arg` if there is no such view, or if it does not have that number of bytes.
+    pub fn of_view(view: &View, bytes: u64) -> Result<Request> {
+        let access = request::access(&CompiledView::new(view, false)?, 0, bytes)?;
+        Ok(Request::new(&access, InMemory::CONTIGUOUS))
     }
 
     pub(crate) fn new(access: &Access, memory: InMemory) -> Request {

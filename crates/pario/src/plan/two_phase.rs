@@ -16,125 +16,27 @@
 //! Cost: every byte is copied once between its rank and a shared window; with messages twice,
 //! besides their transfer. Storage sees accesses of one window each.
 
-use std::fmt;
 use std::ops::Range;
 
 use super::constants::{
     CACHE_LINE_BYTES, CACHED_WINDOW_BYTES, FORWARDED_WINDOW_BYTES, MANY_PER_CORE, MESSAGE_BYTES,
-    PACKED_PARTS, READ_SLOTS_MIN, ROUNDS_MAX, SHARED_WINDOW_BYTES, SHARED_WINDOW_BYTES_MIN,
-    SLOTS_PER_CORE, WRITE_SLOTS_MIN,
+    PACKED_PARTS, READ_SLOTS_MIN, ROUNDS_MAX, SHARED_SLOTS_MAX, SHARED_WINDOW_BYTES,
+    SHARED_WINDOW_BYTES_MIN, SHARED_WINDOWS_MAX, SLOTS_PER_CORE, WRITE_SLOTS_MIN,
 };
-use super::{Direction, FileFacts, Phases, Planning, index, rank_of};
+use super::{
+    Direction, Domain, FileFacts, Holes, Phases, Placement, Planning, Route, Servers, Service,
+    SharedWindows, Shuffled, index, rank_of,
+};
 use crate::hints::{Hints, Strategy, Switch};
 use crate::number::wide;
 
-/// The part of the file that one aggregator owns, or the ranks of one class.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Domain {
-    pub(crate) aggregator: u32,
-    pub(crate) file: Range<u64>,
-}
-
-/// Rounds of a shuffle and a storage access.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shuffled {
-    domains: Vec<Domain>,
-    window_bytes: u64,
-    rounds: u64,
-    holes: Holes,
-    /// Whether others may rewrite bytes meanwhile, so that plain writes need protection too.
-    careful: bool,
-    placement: Placement,
-}
-
-/// Where windows are, and how bytes get there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Placement {
-    /// In memory of the aggregator that serves them; bytes come and go in messages.
-    Own(Route),
-    /// In memory that all ranks share; each rank copies its own bytes.
-    Shared(SharedWindows),
-}
-
-/// Windows in shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SharedWindows {
-    /// How many there are at a time.
-    pub(crate) slots: u64,
-    /// Whether the bytes of a rank lie one after the other there; otherwise they are where they are
-    /// in the file.
-    pub(crate) packed: bool,
-    /// Bytes of the parts in which a packed window is assembled and stored.
-    pub(crate) part_bytes: u64,
-    pub(crate) service: Service,
-    /// Cores of the node.
-    pub(crate) cores: u32,
-}
-
-impl SharedWindows {
-    /// The parts of a window.
-    pub(crate) fn parts(&self, window: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
-        let bytes = self.part_bytes;
-        let (first, last) = (window.start / bytes, window.end / bytes);
-        let bound = move |part: u64| (part * bytes).clamp(window.start, window.end);
-        (first..=last).map(move |part| bound(part)..bound(part + 1)).filter(|part| !part.is_empty())
-    }
-}
-
-/// Which ranks fetch and store shared windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Service {
-    /// A rank that has nothing to copy takes the next window.
-    SelfScheduled(Servers),
-    /// Each aggregator serves its domain.
-    Fixed,
-}
-
-/// Which ranks take windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Servers {
-    All,
-    /// Those that hints name.
-    Aggregators,
-}
-
-/// How bytes get from the ranks to the domains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
-    /// Straight from each rank to each aggregator.
-    Direct,
-    /// Store-and-forward between partners; a domain's aggregator is a class of ranks.
-    Phases(Phases),
-}
-
-impl Route {
-    pub(crate) fn phases(self) -> Option<Phases> {
-        match self {
-            Route::Direct => None,
-            Route::Phases(phases) => Some(phases),
-        }
-    }
-}
-
-/// What becomes of the bytes of a window that nobody writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holes {
-    /// They are read and written back.
-    Rewritten,
-    /// The same under a lock; windows without holes are locked as well.
-    Locked,
-    /// They are not touched: pieces are written one by one.
-    Skipped,
-}
-
-impl Holes {
-    fn new(planning: &Planning<'_>) -> Holes {
-        match planning.others_write() {
-            _ if !planning.file.readable => Holes::Skipped,
-            false => Holes::Rewritten,
-            true if planning.file.range_locks => Holes::Locked,
-            true => Holes::Skipped,
-        }
+/// What becomes of holes: others may write there meanwhile.
+fn holes(planning: &Planning<'_>) -> Holes {
+    match planning.others_write() {
+        _ if !planning.file.readable => Holes::Skipped,
+        false => Holes::Rewritten,
+        true if planning.file.range_locks => Holes::Locked,
+        true => Holes::Skipped,
     }
 }
 
@@ -155,21 +57,18 @@ fn direct(planning: &Planning<'_>, aggregators: &[u32]) -> Shuffled {
         (bytes, Placement::Own(Route::Direct))
     };
     let shared = shared_windows(planning, aggregators.len());
-    let found = shared.map(|(bytes, shared)| {
-        Shuffled::new(planning, aggregators, (bytes, Placement::Shared(shared)))
-    });
+    let found = shared
+        .map(|(bytes, shared)| shuffled(planning, aggregators, (bytes, Placement::Shared(shared))));
     let fits = |shuffled: &Shuffled| {
-        shuffled.rounds <= ROUNDS_MAX && shuffled.window_count() < planning.file.windows_max
+        shuffled.rounds <= ROUNDS_MAX && shuffled.window_count() < SHARED_WINDOWS_MAX
     };
-    found
-        .filter(fits)
-        .unwrap_or_else(|| Shuffled::new(planning, aggregators, own(alignment(planning))))
+    found.filter(fits).unwrap_or_else(|| shuffled(planning, aggregators, own(alignment(planning))))
 }
 
 /// Through phases, a domain for each class of ranks.
 pub(super) fn through(planning: &Planning<'_>, classes: &[u32], phases: Phases) -> Shuffled {
     let placement = Placement::Own(Route::Phases(phases));
-    Shuffled::new(planning, classes, (FORWARDED_WINDOW_BYTES, placement))
+    shuffled(planning, classes, (FORWARDED_WINDOW_BYTES, placement))
 }
 
 /// Multiples of this are where domains best begin and end.
@@ -177,202 +76,36 @@ fn alignment(planning: &Planning<'_>) -> u64 {
     planning.hints.stripe_bytes.unwrap_or(planning.file.block_bytes).max(1)
 }
 
-impl Shuffled {
-    /// Windows of about this number of bytes, but of no more than the collective buffer; of exactly
-    /// one, if that is asked for.
-    fn new(
-        planning: &Planning<'_>,
-        aggregators: &[u32],
-        (window_bytes, placement): (u64, Placement),
-    ) -> Shuffled {
-        let busy = || planning.requests.iter().filter(|request| request.bytes > 0);
-        let start = busy().map(|request| request.start).min().unwrap_or(0);
-        let end = busy().map(|request| request.end).max().unwrap_or(0);
-        let (align, least) = (alignment(planning), planning.hints.domain_min_bytes);
-        let domains = divide(start..end, aggregators, align, least);
-        let buffer = planning.hints.collective_buffer_bytes;
-        let mut shuffled = Shuffled {
-            domains,
-            window_bytes: match planning.hints.exact_windows {
-                true => buffer.max(1),
-                false => buffer.min(window_bytes).max(1),
-            },
-            rounds: 0,
-            holes: Holes::new(planning),
-            careful: planning.others_write() && planning.somebody_rewrites(),
-            placement,
-        };
+/// Windows of about this number of bytes, but of no more than the collective buffer; of exactly
+/// one, if that is asked for.
+fn shuffled(
+    planning: &Planning<'_>,
+    aggregators: &[u32],
+    (window_bytes, placement): (u64, Placement),
+) -> Shuffled {
+    let busy = || planning.requests.iter().filter(|request| request.bytes > 0);
+    let start = busy().map(|request| request.start).min().unwrap_or(0);
+    let end = busy().map(|request| request.end).max().unwrap_or(0);
+    let (align, least) = (alignment(planning), planning.hints.domain_min_bytes);
+    let domains = divide(start..end, aggregators, align, least);
+    let buffer = planning.hints.collective_buffer_bytes;
+    let mut shuffled = Shuffled {
+        domains,
+        window_bytes: match planning.hints.exact_windows {
+            true => buffer.max(1),
+            false => buffer.min(window_bytes).max(1),
+        },
+        rounds: 0,
+        holes: holes(planning),
+        careful: planning.others_write() && planning.somebody_rewrites(),
+        placement,
+    };
+    shuffled.count_rounds();
+    if shuffled.rounds > ROUNDS_MAX && matches!(placement, Placement::Own(_)) {
+        shuffled.window_bytes = buffer;
         shuffled.count_rounds();
-        if shuffled.rounds > ROUNDS_MAX && matches!(placement, Placement::Own(_)) {
-            shuffled.window_bytes = buffer;
-            shuffled.count_rounds();
-        }
-        shuffled
     }
-
-    fn count_rounds(&mut self) {
-        self.rounds = self.domains.iter().map(|domain| self.windows(domain)).max().unwrap_or(0);
-    }
-
-    pub(crate) fn rounds(&self) -> u64 {
-        self.rounds
-    }
-
-    pub(crate) fn holes(&self) -> Holes {
-        self.holes
-    }
-
-    pub(super) fn set_holes(&mut self, holes: Holes) {
-        self.holes = holes;
-    }
-
-    /// Whether writes that carry no bytes of others need protection from those that do.
-    pub(crate) fn is_careful(&self) -> bool {
-        self.careful
-    }
-
-    /// Windows of all domains. They are numbered in turn, so that the first ones of all domains
-    /// come first.
-    pub(crate) fn window_count(&self) -> u32 {
-        u32::try_from(self.rounds.saturating_mul(wide(self.domains.len()))).unwrap_or(u32::MAX)
-    }
-
-    /// The numbers of the windows of a round.
-    pub(crate) fn windows_of(&self, round: u64) -> std::ops::Range<u32> {
-        let domains = wide(self.domains.len());
-        let number = |round: u64| u32::try_from(round.saturating_mul(domains)).unwrap_or(u32::MAX);
-        number(round)..number(round + 1)
-    }
-
-    /// The domain and the part of the file of a window.
-    pub(crate) fn numbered(&self, number: u32) -> (&Domain, Range<u64>) {
-        let domains = rank_of(self.domains.len());
-        let domain = &self.domains[index(number % domains)];
-        (domain, self.window(domain, u64::from(number / domains)))
-    }
-
-    pub(crate) fn placement(&self) -> Placement {
-        self.placement
-    }
-
-    /// Where windows are, how bytes get there, and who serves them.
-    pub(crate) fn in_words(&self) -> &'static str {
-        match self.placement {
-            Placement::Own(Route::Direct) => "of the aggregators, by messages",
-            Placement::Own(Route::Phases(_)) => "of the ranks, by messages between partners",
-            Placement::Shared(SharedWindows { packed, service, .. }) => match (packed, service) {
-                (false, Service::SelfScheduled(_)) => "in shared memory, self-scheduled",
-                (true, Service::SelfScheduled(_)) => "in shared memory, packed, self-scheduled",
-                (false, Service::Fixed) => "in shared memory, served by their aggregators",
-                (true, Service::Fixed) => "in shared memory, packed, served by their aggregators",
-            },
-        }
-    }
-
-    /// The windows in shared memory, if they are there.
-    pub(crate) fn shared(&self) -> Option<SharedWindows> {
-        match self.placement {
-            Placement::Shared(shared) => Some(shared),
-            Placement::Own(_) => None,
-        }
-    }
-
-    /// Whether every rank may serve every window.
-    pub(crate) fn all_serve(&self) -> bool {
-        let all = Service::SelfScheduled(Servers::All);
-        self.shared().is_some_and(|windows| windows.service == all)
-    }
-
-    /// Whether a rank may serve a window of a number.
-    pub(crate) fn may_serve(&self, rank: u32, number: u32) -> bool {
-        match self.placement {
-            Placement::Shared(SharedWindows {
-                service: Service::SelfScheduled(servers), ..
-            }) => servers == Servers::All || self.domain_of(rank).is_some(),
-            _ => self.numbered(number).0.aggregator == rank,
-        }
-    }
-
-    /// The phases through which bytes go, if they do.
-    pub(crate) fn phases(&self) -> Option<Phases> {
-        match self.placement {
-            Placement::Own(route) => route.phases(),
-            Placement::Shared(_) => None,
-        }
-    }
-
-    /// The rank that stores a source's bytes of a domain.
-    pub(crate) fn holder(&self, source: u32, domain: &Domain) -> u32 {
-        let holder = |phases: Phases| phases.holder(source, domain.aggregator);
-        self.phases().map_or(domain.aggregator, holder)
-    }
-
-    pub(crate) fn domains(&self) -> &[Domain] {
-        &self.domains
-    }
-
-    /// The domain that a rank owns.
-    pub(crate) fn domain_of(&self, rank: u32) -> Option<&Domain> {
-        let aggregator = self.phases().map_or(rank, |phases| phases.class(rank));
-        self.domains.iter().find(|domain| domain.aggregator == aggregator)
-    }
-
-    /// Largest window of any round.
-    pub(crate) fn window_bytes(&self) -> u64 {
-        let longest = self.domains.iter().map(|domain| domain.file.end - domain.file.start).max();
-        self.window_bytes.min(longest.unwrap_or(0))
-    }
-
-    /// The part of a domain that its aggregator works on in a round; may be empty.
-    pub(crate) fn window(&self, domain: &Domain, round: u64) -> Range<u64> {
-        // Windows end at multiples of their size, so that all but the first are aligned.
-        let base = domain.file.start / self.window_bytes * self.window_bytes;
-        let at = |window: u64| base.saturating_add(window.saturating_mul(self.window_bytes));
-        let clamp = |offset: u64| offset.clamp(domain.file.start, domain.file.end);
-        clamp(at(round))..clamp(at(round + 1))
-    }
-
-    fn windows(&self, domain: &Domain) -> u64 {
-        let base = domain.file.start / self.window_bytes;
-        domain.file.end.div_ceil(self.window_bytes) - base
-    }
-}
-
-impl fmt::Display for Shuffled {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "window     {} bytes", self.window_bytes())?;
-        match self.placement {
-            Placement::Own(Route::Direct) => {
-                writeln!(formatter, "placement  in the memory of its aggregator; by messages")?;
-            }
-            Placement::Own(Route::Phases(phases)) => {
-                let count = phases.count;
-                writeln!(formatter, "placement  in the memory of its aggregator; {count} phases")?;
-            }
-            Placement::Shared(SharedWindows { slots, packed, service, .. }) => {
-                let place = if packed { "packed by rank" } else { "in place" };
-                writeln!(formatter, "placement  in shared memory, {slots} at a time; {place}")?;
-                let servers = match service {
-                    Service::SelfScheduled(Servers::All) => "self-scheduled among all ranks",
-                    Service::SelfScheduled(Servers::Aggregators) => {
-                        "self-scheduled among the aggregators"
-                    }
-                    Service::Fixed => "each aggregator its domain",
-                };
-                writeln!(formatter, "service    {servers}")?;
-            }
-        }
-        let holes = match self.holes {
-            Holes::Rewritten => "are read and written back",
-            Holes::Locked => "are read and written back under a lock",
-            Holes::Skipped => "are skipped",
-        };
-        writeln!(formatter, "holes      {holes}")?;
-        for Domain { aggregator, file } in &self.domains {
-            writeln!(formatter, "domain     rank {aggregator}: {}..{}", file.start, file.end)?;
-        }
-        Ok(())
-    }
+    shuffled
 }
 
 /// Windows in shared memory and their size, where they can be used: no two calls have the same
@@ -394,7 +127,7 @@ fn shared_windows(planning: &Planning<'_>, aggregators: usize) -> Option<(u64, S
         Direction::Read => READ_SLOTS_MIN,
         Direction::Write => WRITE_SLOTS_MIN,
     };
-    let most = least.max(SLOTS_PER_CORE * u64::from(cores)).min(file.slots_max);
+    let most = least.max(SLOTS_PER_CORE * u64::from(cores)).min(wide(SHARED_SLOTS_MAX));
     let share = (file.shared_bytes / most).max(SHARED_WINDOW_BYTES_MIN).min(file.shared_bytes);
     let fast = hints.collective_buffer_bytes.min(SHARED_WINDOW_BYTES).min(share);
     let bytes = exact.unwrap_or(fast).max(1);

@@ -31,7 +31,7 @@ pub use summary::Summary;
 const STRAIGHT: &str = "one run of bytes";
 
 /// What one rank asked for in one call, as the planner saw it. With the hints, the file and the
-/// profile of the machine it is all that a plan depends on ([`explain`](crate::explain)).
+/// profile of the machine it is all that a plan depends on ([`plan`](crate::plan)).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Asked {

@@ -1,6 +1,5 @@
 //! Paper 001: its [`model`], and the model's results beside those that the paper prints.
 
-mod figure;
 pub mod model;
 
 use std::path::Path;
@@ -10,7 +9,10 @@ use serde::Serialize;
 use self::model::{Device, PAPER_001, Times, Tradeoff, Validation, figure_11, table_v, table_vi};
 use crate::failure::Failure;
 use crate::output;
+use crate::show;
 
+/// Sizes of messages in the picture: powers of two, from 32 KB to 16 MB.
+const DRAWN_MB: std::ops::RangeInclusive<i32> = -5..=4;
 /// Sizes of messages that the paper discusses: 32 KB, 2 MB, 16 MB.
 const MESSAGES_MB: [f64; 3] = [0.03125, 2.0, 16.0];
 
@@ -69,7 +71,7 @@ pub(super) fn run(svg: Option<&Path>, json: bool) -> Result<(), Failure> {
         false => document(),
     };
     if let Some(path) = svg {
-        output::write(path, figure::draw()?.as_bytes())?;
+        output::write(path, figure()?.as_bytes())?;
         if !json {
             text += &format!("\nFigure 11 is in {}\n", path.display());
         }
@@ -97,19 +99,26 @@ fn rows(table: &Table) -> Vec<Row> {
     table.columns.iter().flat_map(both).collect()
 }
 
-fn points() -> Vec<Point> {
+fn points(messages_mb: &[f64]) -> Vec<Point> {
     let point = |device: &Device, message_mb| {
         let tradeoff = figure_11(device.bandwidth, message_mb);
         let Tradeoff { message_mb, shuffle_s, benefit_s } = tradeoff;
         Point { device: device.name, message_mb, shuffle_s, benefit_s, pays: tradeoff.pays() }
     };
-    let device = |device: &Device| MESSAGES_MB.map(|message_mb| point(device, message_mb));
-    PAPER_001.devices.iter().flat_map(device).collect()
+    let of = |device| messages_mb.iter().map(move |&message_mb| point(device, message_mb));
+    PAPER_001.devices.iter().flat_map(of).collect()
+}
+
+/// Figure 11 as SVG, as a report draws it.
+fn figure() -> Result<String, Failure> {
+    let sizes: Vec<f64> = DRAWN_MB.map(|power| 2f64.powi(power)).collect();
+    let drawn = serde_json::to_value(points(&sizes)).and_then(show::svg_of_figure_11);
+    drawn.map_err(|error| Failure::during("drawing Figure 11", error))
 }
 
 fn records() -> Result<String, Failure> {
     let tables = tables().iter().flat_map(rows).collect();
-    let document = Document { profile: "paper-001", tables, figure_11: points() };
+    let document = Document { profile: "paper-001", tables, figure_11: points(&MESSAGES_MB) };
     let text = serde_json::to_string(&document);
     text.map(|text| text + "\n").map_err(|error| Failure::during("printing results", error))
 }
@@ -144,7 +153,7 @@ fn document() -> String {
         }
     }
     text += "\nFigure 11: one iteration on 4 nodes; ms\ndevice    message   shuffle   benefit\n";
-    for point in points() {
+    for point in points(&MESSAGES_MB) {
         let verdict = if point.pays { "collective pays" } else { "individual pays" };
         text += &format!(
             "{:<8}{:>6.0} KB{:>10.1}{:>10.1}  {verdict}\n",
@@ -190,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_picture_has_the_shuffle_and_each_device() {
-        let text = figure::draw().unwrap();
+        let text = figure().unwrap();
         for name in ["shuffle", "benefit on HDD", "benefit on SSD", "benefit on NVM"] {
             assert!(text.contains(name), "{name}");
         }

@@ -351,12 +351,13 @@ pub fn break_even_mb(network: Network, phases: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use pario::Strategy;
-    use pario::explain::{Cause, Question, Request, Way, explain};
     use pario::model::Direction;
     use pario::model::presets::{Device, Link};
     use pario::model::profile::Profile;
+    use pario::plan::{Cause, Plan, Request};
 
     use super::*;
+    use crate::scenario::question::{Question, explain};
 
     #[test]
     fn eleven_estimates_of_tables_v_and_vi_agree_and_the_twelfth_nearly() {
@@ -472,11 +473,11 @@ mod tests {
             assert_eq!(f64::from(blocks * 512) < even, phases_win, "{even}");
             let answer = explain(&sixteen_nodes(link, u64::from(blocks))).unwrap();
             let sent_us = |strategy: Strategy, phases: Option<u32>| {
-                let is_it = |way: &&Way| way.strategy == strategy && way.phases == phases;
+                let is_it = |way: &&Plan| way.strategy == strategy && way.phases() == phases;
                 let way = answer.ways.iter().rfind(is_it).unwrap();
-                assert_eq!(way.rounds, 1);
+                assert_eq!(way.rounds(), 1);
                 let sent = [Cause::Messages, Cause::MessagesBetweenNodes, Cause::BytesBetweenNodes];
-                let shares = way.times.iter().filter(|share| sent.contains(&share.cause));
+                let shares = way.terms().filter(|share| sent.contains(&share.cause));
                 shares.map(|share| share.us).sum::<f64>()
             };
             let direct_us = sent_us(Strategy::TwoPhase, None);
@@ -494,8 +495,7 @@ mod tests {
         };
         let profile = Profile::default().with_network(network).with_device("nvm", Device::NVM);
         let requests = (0..16).map(request).collect();
-        let mut question = Question::new(Direction::Write, requests, profile);
-        (question.nodes, question.cores) = (16, 1);
-        question
+        let question = Question::new(Direction::Write, requests, profile);
+        question.on_nodes(16, 16, 1).unwrap()
     }
 }
