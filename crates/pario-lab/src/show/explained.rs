@@ -82,7 +82,12 @@ fn chart(explained: &Explained) -> Chart {
 pub(super) fn picture(all: &[Explained]) -> String {
     let Some(mut whole) = all.first().map(chart) else { return String::new() };
     if all.len() > 1 {
-        let call = |one: &Explained| format!("{} {}", one.workload, one.direction);
+        // Names of bars are short: workloads are named where they differ.
+        let is_one = all.iter().all(|one| one.workload == all[0].workload);
+        let call = |one: &Explained| match is_one {
+            true => one.direction.clone(),
+            false => format!("{} {}", one.workload, one.direction),
+        };
         let labelled = |(one, chart): (&Explained, Chart)| {
             let call = call(one);
             let with_call = move |point: Point| {
@@ -92,7 +97,10 @@ pub(super) fn picture(all: &[Explained]) -> String {
             chart.points.into_iter().map(with_call)
         };
         whole.points = all.iter().map(|one| (one, chart(one))).flat_map(labelled).collect();
-        whole.title = "Predicted times".to_owned();
+        whole.title = match is_one {
+            true => format!("{}: predicted times", all[0].workload),
+            false => "Predicted times".to_owned(),
+        };
         let captions = all.iter().map(|one| format!("{}: {}", call(one), caption(&one.ways)));
         whole.caption = captions.collect::<Vec<String>>().join(" ");
     }
