@@ -27,17 +27,23 @@ mod local;
 mod region;
 mod simulated;
 mod threads;
+mod timeline;
 mod watchdog;
 
 pub(crate) use region::{HEAD_NUMBERS, RANK_NUMBERS};
 pub use simulated::Simulated;
 pub use threads::{Solo, Threads};
+pub(crate) use timeline::Due;
 
 // For transports in other crates; no program needs them, and they may change at any time.
+#[doc(hidden)]
+pub use crate::model::clock::Work;
 #[doc(hidden)]
 pub use cores::{Affinity, is_oversubscribed};
 #[doc(hidden)]
 pub use region::{Keeper, Region};
+#[doc(hidden)]
+pub use timeline::{RankClock, catch_up, charge};
 #[doc(hidden)]
 pub use watchdog::Watchdog;
 pub(crate) use watchdog::named;
@@ -126,6 +132,18 @@ pub trait Communicator: Send + Sync {
         rank_of(self.group().nodes.len())
     }
 
+    /// The time of this rank, from some moment on: of the system, or virtual where the rank is
+    /// simulated on a described machine.
+    fn now(&self) -> Duration {
+        self.clock().map_or_else(timeline::system_time, RankClock::now)
+    }
+
+    /// The virtual clock of this rank, if it is simulated on a described machine.
+    #[doc(hidden)]
+    fn clock(&self) -> Option<&RankClock> {
+        None
+    }
+
     /// What carries messages: `threads`, or the MPI library. Profiles are kept apart by it.
     fn transport(&self) -> &'static str {
         self.group().transport
@@ -182,6 +200,11 @@ pub trait Communicator: Send + Sync {
 
     /// Carries a task forward until it ends, and waits for that.
     fn block_on(&self, task: Pin<&mut (dyn Future<Output = ()> + Send)>);
+}
+
+/// The time that has passed on a rank since another time of it.
+pub(crate) fn since(communicator: &dyn Communicator, began: Duration) -> Duration {
+    communicator.now().saturating_sub(began)
 }
 
 /// Drives a future to its end on a communicator.
@@ -301,7 +324,8 @@ pub(crate) fn oversubscribes_one_node(communicator: &dyn Communicator) -> bool {
 }
 
 /// Lets others go on before the caller does.
-pub(crate) async fn pause() {
+#[doc(hidden)]
+pub async fn pause() {
     let mut paused = false;
     std::future::poll_fn(|context| {
         if std::mem::replace(&mut paused, true) {
