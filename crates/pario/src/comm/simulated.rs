@@ -544,6 +544,36 @@ mod tests {
         }
     }
 
+    /// Rank 0 gathers and stores: others pack 1 ms, and it unpacks what comes, one after the other.
+    #[test]
+    fn copies_and_plans_take_the_time_of_processors() {
+        let time = |costs: Costs| {
+            let disk = Arc::new(Emulated::simulated(Arc::new(Memory::new())));
+            let options = File::options().write(true).create(true).driver(disk);
+            let options = options.hint("pario_strategy", "gather");
+            let ended = Simulated::on(machine(3)).costs(costs).run(|comm| {
+                let options = options.clone();
+                async move {
+                    let file = options.open_async(&*comm, "a").await.unwrap();
+                    let begin = comm.now();
+                    let place = u64::from(comm.rank()) * 100_000;
+                    file.handle().write_all(place, &[1u8; 100_000]).await.unwrap();
+                    (comm.now() - begin, file.last_call())
+                }
+            });
+            let packing = ended[0].1.packing;
+            (ended.into_iter().map(|(time, _)| time).max().unwrap().as_secs_f64(), packing)
+        };
+        let (free_s, packing) = time(Costs::default());
+        assert_eq!(packing, Duration::ZERO);
+        let copies = Costs { copy_bytes_per_s: 1e8, ..Costs::default() };
+        let (copied_s, packing) = time(copies);
+        assert!((3.0..5.0).contains(&((copied_s - free_s) * 1e3)), "{free_s} and {copied_s}");
+        assert!(packing >= Duration::from_millis(3), "{packing:?}");
+        let (planned_s, _) = time(Costs { plan_us: 5000.0, ..Costs::default() });
+        assert!((planned_s - free_s - 0.005).abs() < 1e-6, "{free_s} and {planned_s}");
+    }
+
     /// A rank may wait for one that is ahead of it, and that sends no message.
     #[test]
     fn a_rank_that_looks_again_lets_others_go_on() {
