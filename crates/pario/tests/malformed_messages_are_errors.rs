@@ -7,8 +7,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use pario::comm::{Condition, Group, Lane, Region, Tag, Task, Watchdog};
+use pario::comm::{Condition, Group, Lane, RankClock, Region, Tag, Task, Watchdog};
 use pario::storage::Memory;
 use pario::{Communicator, Datatype, ErrorClass, File, Result, Simulated, View};
 use pario_testkit::seed::first_seed;
@@ -27,6 +28,14 @@ impl Communicator for Changed {
 
     fn watchdog(&self) -> &Watchdog {
         self.inner.watchdog()
+    }
+
+    fn now(&self) -> Duration {
+        self.inner.now()
+    }
+
+    fn clock(&self) -> Option<&RankClock> {
+        self.inner.clock()
     }
 
     fn rank(&self) -> u32 {

@@ -65,7 +65,11 @@ const PARIO: Tower = Tower {
             &["error", "escaped", "model::profile", "number", "own_file"],
             "they serve all layers, and no layer steers them",
         ),
-        layer("comm", &["datatype", "error", "escaped", "number"], "it knows no files, no plans"),
+        layer(
+            "comm",
+            &["datatype", "error", "escaped", "model::clock", "number"],
+            "it knows no files, no plans",
+        ),
         layer(
             "access",
             &["comm::Region", "datatype", "error", "number", "view"],
@@ -93,8 +97,8 @@ const PARIO: Tower = Tower {
         ),
         layer(
             "virtual_time",
-            &["comm", "model", "number", "plan::calls_at_once", "storage::Timer"],
-            "it is time, and carries nothing out",
+            &["comm", "model", "number", "plan::calls_at_once", "storage"],
+            "it is the time of storage, and carries nothing out",
         ),
         layer(
             "statistics",
@@ -155,28 +159,15 @@ const PARIO: Tower = Tower {
                 "statistics",
                 "storage",
                 "view",
-                "virtual_time",
             ],
             IS_AN_END,
         ),
     ],
     exceptions: &[
-        but("comm/simulated.rs", "model::clock", VIRTUAL),
-        but("comm/simulated.rs", "virtual_time", VIRTUAL),
-        but("exchange/executor.rs", "virtual_time", VIRTUAL),
-        but("exchange/independent.rs", "virtual_time", VIRTUAL),
-        but("exchange/inspect.rs", "virtual_time", VIRTUAL),
-        but("exchange/messages.rs", "virtual_time", VIRTUAL),
-        but("exchange/forward.rs", "virtual_time", VIRTUAL),
-        but("exchange/shared.rs", "virtual_time", VIRTUAL),
-        but("exchange/window.rs", "virtual_time", VIRTUAL),
         but("model/profile/mod.rs", "own_file", "a profile reads its own file"),
         but("storage/emulated.rs", "model", "a described device needs the clock of the model"),
-        but("storage/emulated.rs", "virtual_time", VIRTUAL),
     ],
 };
-
-const VIRTUAL: &str = "time should come from the communicator";
 
 const PARIO_LAB: Tower = Tower {
     source: "crates/pario-lab/src/",

@@ -11,7 +11,8 @@
 //! | `part` | a rank's memory and its calls |
 //! | `pieces` | what is contiguous in the file and in memory |
 //! | `measure` | one timed step of all ranks; `measure/plain`: of contenders without pario |
-//! | `romio` | what papers 003 and 004 say of ROMIO |
+//! | `romio` | what papers 003 and 004 say of ROMIO, in real and in virtual time |
+//! | `memory` | the memory of its callers |
 //! | `turn` | times and counts of all ranks |
 //! | `verify` | the right value of every byte |
 //! | `scratch` | the directory of the files, and its removal |
@@ -26,11 +27,12 @@
 //! makes the file and prints.
 
 mod bed;
+pub(crate) mod memory;
 
 mod page_cache;
 pub(crate) mod part;
 mod report;
-mod romio;
+pub(crate) mod romio;
 pub mod scratch;
 mod settings;
 pub(crate) mod team;

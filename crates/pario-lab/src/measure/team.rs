@@ -3,8 +3,8 @@
 //! A rank that fails must not leave the others waiting. So whatever a rank does by itself ends in
 //! [`Team::all`]: every rank learns what became of every other, and all go on or none.
 
-use std::cell::Cell;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ const LEAD_OF_A_RANK: Duration = Duration::from_micros(50);
 pub(crate) struct Team<'a> {
     comm: &'a dyn Communicator,
     /// Number of the next call.
-    calls: Cell<u64>,
+    calls: AtomicU64,
     clock: u64,
 }
 
 impl<'a> Team<'a> {
     pub(crate) fn new(comm: &'a dyn Communicator) -> Team<'a> {
-        Team { comm, calls: Cell::new(0), clock: clock() }
+        Team { comm, calls: AtomicU64::new(0), clock: clock() }
     }
 
     pub(crate) fn comm(&self) -> &'a dyn Communicator {
@@ -57,7 +57,7 @@ impl<'a> Team<'a> {
     }
 
     pub(crate) fn next_call(&self) -> u64 {
-        self.calls.replace(self.calls.get() + 1)
+        self.calls.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Waits until every rank is here.

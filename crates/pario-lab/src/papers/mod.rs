@@ -8,8 +8,8 @@
 //! | `report` | what is printed, and what is left after Ctrl-C |
 //! | `pattern` | which bytes each rank has: the workloads of `pario bench` |
 //! | `stage` | machines that the papers had, as far as they say, and assumptions for the rest |
-//! | `drive/` | techniques on the virtual clock, round by round |
 //! | `count` | real calls on files in memory, counted |
+//! | `calls` | real calls in virtual time: of pario, of ROMIO as papers have it, of the system |
 //! | `here` | runs of `pario bench` |
 //! | `disk` | a disk in memory for them, with the page cache of this machine |
 //! | `inspector` | the inspector of paper 002 |
@@ -19,7 +19,8 @@
 //! modes `count` and `virtual` depend on nothing but their parameters, so that their results are
 //! the same on every machine; `benchmarks/studies/expected.jsonl` has them.
 
-pub(crate) mod count;
+pub(crate) mod calls;
+mod count;
 mod disk;
 mod here;
 mod inspector;

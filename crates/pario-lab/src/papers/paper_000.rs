@@ -7,13 +7,14 @@ use pario::model::Direction;
 use pario::model::presets::Link;
 
 use super::count::{self, Counted, Request};
-use super::here;
 use super::outcome::{Findings, Row};
 use super::{Mode, Outcome, Run};
+use super::{calls, here};
 use crate::failure::Failure;
+use crate::scenario::contender::Plain;
 use crate::scenario::pattern::Pattern;
 use crate::scenario::stage::Stage;
-use crate::simulate::{Phased, Shuffle, Taken, Way, independent, phased, real, shuffled};
+use crate::simulate::{Taken, real};
 
 /// Servers of PVFS in the paper.
 const SERVERS: u32 = 16;
@@ -110,18 +111,21 @@ impl Contender {
         self == Contender::Phases(ranks.trailing_zeros()) || self == Contender::Gather
     }
 
-    fn drive(self, stage: &Stage, pattern: &Pattern) -> Result<Taken, Failure> {
+    fn write(self, stage: &Stage, pattern: &Pattern) -> Result<Taken, Failure> {
         let write = Direction::Write;
-        Ok(match self {
-            Contender::Phases(count) => phased(stage, pattern, Phased::paper(count))?,
-            Contender::List => independent(stage, pattern, write, Way::PVFS_LIST),
-            Contender::Romio => shuffled(stage, pattern, write, &Shuffle::romio(pattern.ranks)),
+        match self {
+            Contender::Phases(count) => calls::phased(stage, pattern, count),
+            Contender::List => calls::list(stage, pattern),
+            Contender::Romio => {
+                calls::plain(stage, pattern, write, Plain::RomioLike { collective: true })
+            }
             Contender::Gather => {
                 // A sequential program has all data before it writes.
-                let whole = Shuffle { window_bytes: u64::MAX >> 1, ..Shuffle::gather() };
-                shuffled(stage, pattern, write, &whole)
+                let gather = Request::collective(pattern, "gather");
+                let whole = calls::in_one_window(gather, pattern.reach().end);
+                calls::pario(stage, write, &whole)
             }
-        })
+        }
     }
 
     /// Its name in `pario bench`.
@@ -140,7 +144,7 @@ fn virtual_times(array: &str, ranks: u32, network: Link) -> Result<Times, Failur
     let (stage, pattern) =
         (Stage::pvfs(ranks, SERVERS, network), Pattern::stem2(array, ranks, 56)?);
     let time = |contender: Contender| {
-        contender.drive(&stage, &pattern).map(|taken| (contender, taken.seconds))
+        contender.write(&stage, &pattern).map(|taken| (contender, taken.seconds))
     };
     Contender::all(ranks).into_iter().map(time).collect()
 }
@@ -262,7 +266,7 @@ fn phases_on(ranks: u32, network: Link) -> Result<Vec<Taken>, Failure> {
 fn phases_at(ranks: u32, stage: Stage) -> Result<Vec<Taken>, Failure> {
     let pattern = Pattern::stem2("SL1", ranks, 56)?;
     let all = ranks.trailing_zeros();
-    (0..=all).map(|count| phased(&stage, &pattern, Phased::paper(count))).collect()
+    (0..=all).map(|count| calls::phased(&stage, &pattern, count)).collect()
 }
 
 /// Each phase of a call here; bytes travel in messages between threads.
@@ -298,11 +302,12 @@ pub(super) fn fig9(run: &Run) -> Outcome {
     for ranks in RANKS {
         let taken = phases_on(ranks, Link::MYRINET_2000)?;
         let Some(full) = taken.last() else { continue };
-        let most = full.phase_s.iter().copied().fold(0.0, f64::max);
-        let least = full.phase_s.iter().copied().fold(f64::INFINITY, f64::min);
+        let phase_s = full.phase_s();
+        let most = phase_s.iter().copied().fold(0.0, f64::max);
+        let least = phase_s.iter().copied().fold(f64::INFINITY, f64::min);
         let name = format!("longest to shortest phase, P {ranks}");
         findings.push(Row::within(name, "about 1", (most / least, "times"), 0.0..=1.2));
-        let points = (1..).zip(&full.phase_s).map(|(phase, &s)| (f64::from(phase), s));
+        let points = (1..).zip(&phase_s).map(|(phase, &s)| (f64::from(phase), s));
         findings.draw(format!("phases, P {ranks}"), ("phase", "s"), points);
     }
     Ok(findings)
@@ -330,7 +335,8 @@ pub(super) fn fig10(_run: &Run) -> Outcome {
         let fast = phases_on(ranks, Link::MYRINET_2000)?;
         let slow = phases_on(ranks, Link::FAST_ETHERNET)?;
         let all = index(ranks.trailing_zeros());
-        let phases = |taken: &[Taken]| taken.last().map_or(f64::NAN, |full| full.exchange_s);
+        let phases =
+            |taken: &[Taken]| taken.last().map_or(f64::NAN, |full| full.phase_s().iter().sum());
         let name = |what: &str| format!("{what}, P {ranks}");
         let ratio = phases(&slow) / phases(&fast);
         findings.push(Row::within(
@@ -377,9 +383,9 @@ pub(super) fn scale(_run: &Run) -> Outcome {
     for ranks in [4, 8, 16, 32, 64_u32] {
         let stage = Stage::pvfs(ranks, SERVERS, Link::MYRINET_2000);
         let pattern = Pattern::stem2("SL1", ranks, 56)?;
-        let taken = phased(&stage, &pattern, Phased::paper(ranks.trailing_zeros()))?;
+        let taken = calls::phased(&stage, &pattern, ranks.trailing_zeros())?;
         let phases = f64::from(ranks.trailing_zeros());
-        let ours = real(taken.counts.sent_bytes) / phases / f64::from(ranks);
+        let ours = real(taken.sum(|rank| rank.sent_bytes)) / phases / f64::from(ranks);
         let paper = real(pattern.bytes()) / 2.0 / f64::from(ranks);
         let name = format!("bytes of a rank in a phase, P {ranks}");
         findings.push(Row::near(name, paper, (ours, "bytes"), 0.02));

@@ -3,9 +3,10 @@
 use std::ops::{Range, RangeInclusive};
 
 use pario::model::Direction;
-use pario::model::clock::Access;
 use pario::model::presets::Device;
 
+use super::calls::{self, Accesses};
+use super::count::Request;
 use super::disk::Disk;
 use super::here;
 use super::outcome::{Findings, Row};
@@ -14,11 +15,10 @@ use crate::failure::Failure;
 use crate::predict::paper::model::{
     self, PAPER_001, Technique, Times, Validation, break_even_mb, figure_11,
 };
+use crate::scenario::contender::Plain;
 use crate::scenario::pattern::Pattern;
 use crate::scenario::stage::Stage;
-use crate::simulate::{
-    Rounds, Shuffle, Taken, Way, World, independent, individual, real, shuffled,
-};
+use crate::simulate::{Taken, real};
 
 const DEVICES: [(&str, Device); 3] =
     [("HDD", Device::HDD), ("SSD", Device::SATA_SSD), ("NVM", Device::NVM)];
@@ -146,7 +146,7 @@ pub(super) fn fig4(run: &Run) -> Outcome {
     let particles = run.size(13_107_200 / 8, 13_107_200);
     let pattern = Pattern::new("hacc-io", RANKS, &[("numparticles", particles)])?;
     let all = curves(run, &mut findings, |stage| {
-        let taken = independent(stage, &pattern, Direction::Write, Way::Each);
+        let taken = calls::plain(stage, &pattern, Direction::Write, Plain::Posix)?;
         Ok((pattern.bytes(), taken.seconds))
     })?;
     let limits = [(92.7, 80.0..=100.0), (84.8, 60.0..=100.0), (11.5, AT_MOST_25)];
@@ -164,30 +164,18 @@ pub(super) fn fig4(run: &Run) -> Outcome {
     Ok(findings)
 }
 
-/// One step of a rank, on a range of the file.
-fn step(direction: Direction, range: &Range<u64>) -> Access {
-    Access { direction, offset: range.start, bytes: range.end - range.start, regions: 1 }
-}
-
 /// Phase S writes all matrices; then phase W reads and writes each of them. Time of W.
-fn madbench2(stage: &Stage, pattern: &Pattern) -> f64 {
-    let mut world = World::new(stage);
-    let ranks = 0..pattern.ranks;
-    let begin_s = vec![0.0; ranks.len()];
+fn madbench2(stage: &Stage, pattern: &Pattern) -> Result<f64, Failure> {
     let matrices = |rank| pattern.calls(rank).into_iter().flatten();
-    let write = ranks.clone().map(|rank| {
-        matrices(rank).map(|range| step(Direction::Write, &range)).collect::<Vec<_>>().into_iter()
-    });
-    let written_s = world.run(&begin_s, write.collect());
-    let both = ranks.map(|rank| {
+    let ranks = 0..pattern.ranks;
+    let phase_s = |rank| matrices(rank).map(|range| (Direction::Write, range)).collect();
+    let phase_w = |rank| -> Accesses {
         let both =
-            |range: Range<u64>| [step(Direction::Read, &range), step(Direction::Write, &range)];
-        matrices(rank).flat_map(both).collect::<Vec<_>>().into_iter()
-    });
-    let latest = written_s.iter().copied().fold(0.0, f64::max);
-    let begin_s = vec![latest; written_s.len()];
-    let ended_s = world.run(&begin_s, both.collect());
-    world.taken(&ended_s).seconds - latest
+            |range: Range<u64>| [(Direction::Read, range.clone()), (Direction::Write, range)];
+        matrices(rank).flat_map(both).collect()
+    };
+    let phases = [ranks.clone().map(phase_s).collect(), ranks.map(phase_w).collect()];
+    Ok(calls::accesses(stage, pattern.reach().end, &phases)?.seconds)
 }
 
 /// An emulated device by its name here.
@@ -261,7 +249,7 @@ pub(super) fn fig5(run: &Run) -> Outcome {
     let set = [("no_pix", pixels), ("no_bin", 8), ("no_gang", 1)];
     let pattern = Pattern::new("madbench2", RANKS, &set)?;
     let all =
-        curves(run, &mut findings, |stage| Ok((2 * pattern.bytes(), madbench2(stage, &pattern))))?;
+        curves(run, &mut findings, |stage| Ok((2 * pattern.bytes(), madbench2(stage, &pattern)?)))?;
     w_rows(&mut findings, &all);
     findings.note("5000 x 5000 doubles in 8 bins are 1.6 GB, not the 4 GB of the text");
     Ok(findings)
@@ -310,7 +298,7 @@ pub(super) fn fig6(run: &Run) -> Outcome {
     let set = [("query_count", run.size(12, 100))];
     let pattern = Pattern::new("s3asim", RANKS, &set)?;
     let all = curves(run, &mut findings, |stage| {
-        let taken = independent(stage, &pattern, Direction::Read, Way::Each);
+        let taken = calls::plain(stage, &pattern, Direction::Read, Plain::Posix)?;
         Ok((pattern.bytes(), taken.seconds))
     })?;
     first_nvm(&mut findings, &all);
@@ -326,8 +314,6 @@ fn ior(ranks: u32, block_mb: u64) -> Result<Pattern, Failure> {
     Pattern::new("ior", ranks, &set)
 }
 
-/// Time of MPI's layer for a call: an assumption.
-const LAYER_US: f64 = 3.0;
 const LAYER_ASSUMED: &str = "assumed: MPI-IO takes 3 us more for a call than the system";
 
 fn layer(
@@ -338,8 +324,8 @@ fn layer(
     paper: &str,
 ) -> Result<(), Failure> {
     let pattern = ior(stage.ranks(), 256)?;
-    let time = |us| individual(stage, &pattern, Direction::Write, us).seconds;
-    let more = (time(LAYER_US) / time(0.0) - 1.0) * 100.0;
+    let posix = calls::plain(stage, &pattern, Direction::Write, Plain::Posix)?.seconds;
+    let more = (individual(stage, &pattern)?.seconds / posix - 1.0) * 100.0;
     let label = format!("{name}: MPI individual I/O slower than POSIX");
     findings.push(Row::within(label, paper, (more, "%"), range));
     Ok(())
@@ -385,13 +371,19 @@ pub(super) fn fig8(_run: &Run) -> Outcome {
     Ok(findings)
 }
 
+/// MPI individual I/O: each rank calls for each transfer.
+fn individual(stage: &Stage, pattern: &Pattern) -> Result<Taken, Failure> {
+    let request = Request::collective(pattern, "direct").at_level(0);
+    calls::pario(stage, Direction::Write, &request)
+}
+
 /// Collective I/O with one aggregator a node and windows of 16 MB, as ROMIO does it.
-fn collective(stage: &Stage, pattern: &Pattern) -> Taken {
-    let per_node = stage.machine.ranks_per_node;
-    let aggregators = (0..stage.machine.nodes).map(|node| node * per_node).collect();
-    let rounds = Rounds::Alternating;
-    let shuffle = Shuffle { aggregators, window_bytes: 16 * MB, align: 1, rounds };
-    shuffled(stage, pattern, Direction::Write, &shuffle)
+fn collective(stage: &Stage, pattern: &Pattern) -> Result<Taken, Failure> {
+    let mut hints = calls::romio_hints();
+    hints.aggregators = Some(stage.machine.nodes);
+    hints.collective_buffer_bytes = 16 * MB;
+    let two_phase = (Plain::RomioLike { collective: true }, hints);
+    calls::plain_with(stage, pattern, Direction::Write, two_phase)
 }
 
 /// IOR here on the emulated devices: the result of a strategy on each.
@@ -428,8 +420,8 @@ fn contest(run: &Run, ranks_per_node: u32, findings: &mut Findings) -> Result<Ve
     for (name, device) in DEVICES {
         let stage = Stage::nfs(4, ranks_per_node, device);
         let pattern = ior(stage.ranks(), 256)?;
-        let alone = individual(&stage, &pattern, Direction::Write, LAYER_US).seconds;
-        let together = collective(&stage, &pattern).seconds;
+        let alone = individual(&stage, &pattern)?.seconds;
+        let together = collective(&stage, &pattern)?.seconds;
         findings.note(format!(
             "{name}, 4 x {ranks_per_node} ranks: individual {alone:.2} s, collective {together:.2} \
              s"
@@ -486,8 +478,8 @@ fn parts(run: &Run, findings: &mut Findings) -> Result<Vec<(f64, f64)>, Failure>
     }
     for (_, device) in DEVICES {
         let stage = Stage::nfs(4, 4, device);
-        let taken = collective(&stage, &ior(stage.ranks(), 512)?);
-        all.push((taken.exchange_s, taken.storage_s));
+        let taken = collective(&stage, &ior(stage.ranks(), 512)?)?;
+        all.push(taken.parts_s());
     }
     Ok(all)
 }
@@ -525,16 +517,14 @@ pub(super) fn table4(run: &Run) -> Outcome {
     let count = run.size(256, 2048);
     for ((name, device), paper) in DEVICES.into_iter().zip([0.46, 0.92, 0.98]) {
         let stage = Stage::nfs(1, 1, device);
-        let time = |random: bool| {
+        let time = |random: bool| -> Result<f64, Failure> {
             // An odd step visits every place of a power of two once, and never the next one.
             let place = move |turn: u64| if random { turn * 97 % count } else { turn };
             let range = |turn| place(turn) * MB..(place(turn) + 1) * MB;
-            let accesses = (0..count).map(move |turn| step(Direction::Read, &range(turn)));
-            let mut world = World::new(&stage);
-            let ended_s = world.run(&[0.0], vec![accesses]);
-            world.taken(&ended_s).seconds
+            let accesses = (0..count).map(|turn| (Direction::Read, range(turn))).collect();
+            Ok(calls::accesses(&stage, count * MB, &[vec![accesses]])?.seconds)
         };
-        let ours = time(false) / time(true);
+        let ours = time(false)? / time(true)?;
         let label = format!("{name}: random to sequential bandwidth");
         findings.push(Row::near(label, paper, (ours, "times"), 0.1));
     }

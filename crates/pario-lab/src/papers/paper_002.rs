@@ -6,14 +6,15 @@ use pario::model::Direction;
 use pario::model::presets::Link;
 
 use super::count::{self, Request};
-use super::here;
 use super::inspector::{BlockCyclic, Inspection, Tuple};
 use super::outcome::{Findings, Row};
 use super::{Mode, Outcome, Run};
+use super::{calls, here};
 use crate::failure::Failure;
+use crate::scenario::contender::Plain;
 use crate::scenario::pattern::Pattern;
 use crate::scenario::stage::Stage;
-use crate::simulate::{Phased, Shuffle, Taken, Way, block, independent, phased, real, shuffled};
+use crate::simulate::{Taken, real};
 
 /// I/O servers of PVFS in this paper (section 4); paper 000 has 16.
 const SERVERS: u32 = 8;
@@ -196,7 +197,16 @@ fn block_cyclic(ranks: u32, bytes: u64, block: u64) -> Result<Pattern, Failure> 
 
 /// The executor: all phases.
 fn executor(stage: &Stage, pattern: &Pattern) -> Result<Taken, Failure> {
-    phased(stage, pattern, Phased::paper(pattern.ranks.trailing_zeros()))
+    calls::phased(stage, pattern, pattern.ranks.trailing_zeros())
+}
+
+/// The time of all phases.
+fn phases_s(taken: &Taken) -> f64 {
+    taken.phase_s().iter().sum()
+}
+
+fn storage_s(taken: &Taken) -> f64 {
+    taken.parts_s().1
 }
 
 /// 002-fig15: the executor by Bx on Myrinet.
@@ -265,10 +275,10 @@ fn executor_by_block(run: &Run, network: Link, name: &str) -> Outcome {
         let sum = |of: fn(&Taken) -> f64, slow: bool| -> f64 {
             all.iter().map(|(_, here, there)| of(if slow { here } else { there })).sum()
         };
-        let ratio = sum(|one| one.exchange_s, true) / sum(|one| one.exchange_s, false);
+        let ratio = sum(phases_s, true) / sum(phases_s, false);
         let range = 1.0..=f64::INFINITY;
         findings.push(Row::within("phases to those on Myrinet", "dearer", (ratio, "times"), range));
-        let ratio = sum(|one| one.storage_s, true) / sum(|one| one.storage_s, false);
+        let ratio = sum(storage_s, true) / sum(storage_s, false);
         let label = "storage to that on Myrinet";
         findings.push(Row::within(label, "unchanged", (ratio, "times"), 0.95..=1.05));
     }
@@ -295,14 +305,15 @@ fn contests(bytes: u64, network: Link) -> Result<Vec<Contest>, Failure> {
     let mut all = Vec::new();
     for bits in 0..=12 {
         let pattern = block_cyclic(RANKS, bytes, 1 << bits)?;
-        let shuffle = |shuffle: &Shuffle| shuffled(&stage, &pattern, write, shuffle).seconds;
+        let two_phase = Request::collective(&pattern, "two-phase");
+        let romio = Plain::RomioLike { collective: true };
         all.push(Contest {
             block: real(1 << bits),
             iec: executor(&stage, &pattern)?.seconds,
-            romio: shuffle(&Shuffle::romio(RANKS)),
-            two_phase: shuffle(&Shuffle::pario(RANKS)),
-            list: independent(&stage, &pattern, write, Way::PVFS_LIST).seconds,
-            reference: block(&stage, &pattern, write).seconds,
+            romio: calls::plain(&stage, &pattern, write, romio)?.seconds,
+            two_phase: calls::pario(&stage, write, &two_phase)?.seconds,
+            list: calls::list(&stage, &pattern)?.seconds,
+            reference: calls::block(&stage, &pattern, write)?.seconds,
         });
     }
     Ok(all)

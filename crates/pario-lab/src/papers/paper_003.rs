@@ -2,13 +2,15 @@
 
 use pario::model::Direction;
 
+use super::calls;
 use super::count::{self, Request};
 use super::here;
 use super::outcome::{Findings, Row};
 use super::{Mode, Outcome, Run};
+use crate::scenario::contender::Plain;
 use crate::scenario::pattern::Pattern;
 use crate::scenario::stage::Stage;
-use crate::simulate::{Sieve, Taken, Way, independent, level_1, sieve};
+use crate::simulate::Taken;
 
 /// 003-level1: collective calls of single pieces are no better than independent ones.
 pub(super) fn level1(run: &Run) -> Outcome {
@@ -44,9 +46,12 @@ fn level1_virtual(run: &Run) -> Outcome {
     let ranks = 16;
     let (stage, pattern) = (Stage::mpp(ranks), dist3d(run, ranks)?);
     for (direction, name) in [(Direction::Read, "reads"), (Direction::Write, "writes")] {
-        let zero = independent(&stage, &pattern, direction, Way::Each);
-        let one = level_1(&stage, &pattern, direction);
-        let accesses = |taken: &Taken| taken.counts.reads + taken.counts.writes;
+        let at_level = |level| {
+            let request = Request::collective(&pattern, "auto").at_level(level);
+            calls::pario(&stage, direction, &request)
+        };
+        let (zero, one) = (at_level(0)?, at_level(1)?);
+        let accesses = |taken: &Taken| taken.sum(|rank| rank.storage_reads + rank.storage_writes);
         let label = format!("storage accesses, {name}");
         findings.push(Row::equal(label, accesses(&zero), accesses(&one)));
         let ratio = one.seconds / zero.seconds;
@@ -97,10 +102,12 @@ fn buffer_virtual(run: &Run, sizes: &[u64]) -> Result<Vec<f64>, crate::failure::
     let (stage, pattern) =
         (Stage::mpp(ranks), Pattern::new("dist3d", ranks, &[("edge", run.size(128, 512))])?);
     let time = |&buffer_bytes: &u64| {
-        let windows = Sieve { buffer_bytes, hole_bytes: None };
-        sieve(&stage, &pattern, Direction::Write, windows).seconds
+        let mut hints = calls::romio_hints();
+        hints.sieve_write_buffer_bytes = buffer_bytes;
+        let sieve = (Plain::RomioLike { collective: false }, hints);
+        Ok(calls::plain_with(&stage, &pattern, Direction::Write, sieve)?.seconds)
     };
-    Ok(sizes.iter().map(time).collect())
+    sizes.iter().map(time).collect()
 }
 
 fn buffer_here(

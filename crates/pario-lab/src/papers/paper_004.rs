@@ -8,13 +8,15 @@ use std::ops::RangeInclusive;
 use pario::model::Direction;
 use pario::model::presets::Device;
 
-use super::here;
+use super::count::Request;
 use super::outcome::{Findings, Row};
 use super::{Mode, Outcome, Run};
+use super::{calls, here};
 use crate::failure::Failure;
+use crate::scenario::contender::Plain;
 use crate::scenario::pattern::Pattern;
 use crate::scenario::stage::Stage;
-use crate::simulate::{Shuffle, Sieve, Way, independent, real, shuffled, sieve};
+use crate::simulate::{Taken, real};
 
 /// A table of the paper: which way, its factors, and the ranks of a run here.
 struct Table {
@@ -34,20 +36,32 @@ struct Levels {
     skips: f64,
 }
 
-fn levels(stage: &Stage, pattern: &Pattern, direction: Direction, unix: bool) -> Levels {
-    let bandwidth = |seconds: f64| real(pattern.bytes()) / seconds / 1e6;
-    let sieved = |windows| sieve(stage, pattern, direction, windows).seconds;
-    let zero = match unix {
-        true => bandwidth(independent(stage, pattern, direction, Way::Each).seconds),
-        false => f64::NAN,
-    };
-    let three = shuffled(stage, pattern, direction, &Shuffle::romio(pattern.ranks)).seconds;
-    Levels {
-        zero,
-        two: bandwidth(sieved(Sieve::romio(direction))),
-        three: bandwidth(three),
-        skips: bandwidth(sieved(Sieve::pario(direction))),
-    }
+fn levels(
+    stage: &Stage,
+    pattern: &Pattern,
+    direction: Direction,
+    unix: bool,
+) -> Result<Levels, Failure> {
+    let bandwidth = |taken: Taken| real(pattern.bytes()) / taken.seconds / 1e6;
+    let plain = |plain| calls::plain(stage, pattern, direction, plain).map(bandwidth);
+    Ok(Levels {
+        zero: if unix { plain(Plain::Posix)? } else { f64::NAN },
+        two: plain(Plain::RomioLike { collective: false })?,
+        three: plain(Plain::RomioLike { collective: true })?,
+        skips: f64::NAN,
+    })
+}
+
+/// All levels, and sieving as pario does it.
+fn levels_and_skips(
+    stage: &Stage,
+    pattern: &Pattern,
+    direction: Direction,
+) -> Result<Levels, Failure> {
+    let sieve = Request::collective(pattern, "sieve").at_level(2);
+    let seconds = calls::pario(stage, direction, &sieve)?.seconds;
+    let skips = real(pattern.bytes()) / seconds / 1e6;
+    Ok(Levels { skips, ..levels(stage, pattern, direction, true)? })
 }
 
 /// Levels 0, 2 and 3 measured here.
@@ -104,7 +118,7 @@ fn dist3d(run: &Run, table: &Table, factors: &Factors) -> Outcome {
             }
             Mode::Count | Mode::Virtual => {
                 let pattern = Pattern::new("dist3d", ranks, &[("edge", run.size(128, 512))])?;
-                levels(&Stage::mpp(ranks), &pattern, table.direction, true)
+                levels(&Stage::mpp(ranks), &pattern, table.direction, true)?
             }
         };
         let name = |what: &str| format!("{what}, {ranks} ranks");
@@ -156,7 +170,7 @@ fn btio(run: &Run, table: &Table) -> Outcome {
             Mode::Count | Mode::Virtual => {
                 let set = [("problem_size", run.size(81, 162))];
                 let pattern = Pattern::new("btio", ranks, &set)?;
-                levels(&Stage::mpp(ranks), &pattern, table.direction, true)
+                levels_and_skips(&Stage::mpp(ranks), &pattern, table.direction)?
             }
         };
         let name = |what: &str| format!("{what}, {ranks} ranks");
@@ -211,7 +225,7 @@ fn unstruc(run: &Run, table: &Table, factors: RangeInclusive<f64>) -> Outcome {
             }
             Mode::Count | Mode::Virtual => {
                 let pattern = Pattern::new("unstruc", ranks, &[("elements", elements)])?;
-                levels(&Stage::mpp(ranks), &pattern, table.direction, false)
+                levels(&Stage::mpp(ranks), &pattern, table.direction, false)?
             }
         };
         let label = format!("collective to sieving, {ranks} ranks");
@@ -259,12 +273,12 @@ pub(super) fn fast(run: &Run) -> Outcome {
     let others = [("0.05 us for a piece of a list", cheap), ("that on a device of 4 GB/s", device)];
     for (name, paper, pattern) in &cases {
         let found = |stage: &Stage| levels(stage, pattern, Direction::Read, false);
-        let levels = found(&stage);
+        let levels = found(&stage)?;
         let label = format!("{name}, reads: level 2 ahead of level 3");
         let holds = levels.two > levels.three;
         findings.push(Row::relation(label, paper, shown(&levels), holds));
         for (what, other) in &others {
-            findings.note(format!("{name} with {what}: {}", shown(&found(other))));
+            findings.note(format!("{name} with {what}: {}", shown(&found(other)?)));
         }
     }
     Ok(findings)

@@ -2,13 +2,15 @@
 
 use std::iter::Peekable;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::failure::Failure;
 use crate::scenario::workload::{Chosen, KINDS, Program, Runs, Wanted, Workload, parse_parameters};
 
 /// A workload on some ranks.
+#[derive(Clone)]
 pub(crate) struct Pattern {
-    pub(crate) workload: Box<dyn Workload>,
+    pub(crate) workload: Arc<dyn Workload>,
     pub(crate) ranks: u32,
 }
 
@@ -44,7 +46,7 @@ impl Pattern {
         };
         let programs = (kind.make)(&wanted).map_err(Failure::Run)?;
         let parts = programs.into_iter().flat_map(|program: Program| program.parts);
-        Ok(parts.map(|workload| Pattern { workload, ranks }).collect())
+        Ok(parts.map(|workload| Pattern { workload: workload.into(), ranks }).collect())
     }
 
     /// One of the arrays of STEM-II (paper 000).

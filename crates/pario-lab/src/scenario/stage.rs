@@ -1,54 +1,40 @@
 //! The machines of the papers, as far as the papers describe them. The rest is assumed, and said
 //! with each result.
 
-use pario::model::clock::{Machine, Storage};
+use pario::model::clock::{Costs, Machine, Storage};
 use pario::model::presets::{Device, Link};
 
-/// What processors take for work that the clock does not know.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Costs {
-    /// Copies of a core.
-    pub(crate) copy_bytes_per_s: f64,
-    /// For each piece of a copy.
-    pub(crate) copy_piece_us: f64,
-    /// A call of the system, on the side of the rank.
-    pub(crate) call_us: f64,
-    /// What the system copies in a call, where that takes time besides the device.
-    pub(crate) call_bytes_per_s: f64,
-    /// What an implementation with lists of offsets does for each piece of a collective call: once
-    /// at its owner, once at its aggregator.
-    pub(crate) list_piece_us: f64,
-}
-
-/// A machine on which techniques are driven.
+/// A machine on which programs run in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stage {
     pub(crate) machine: Machine,
-    /// The network to the storage, where that is another one than that of messages.
-    pub(crate) storage_network: Option<Link>,
     pub(crate) costs: Costs,
-    /// Longer accesses are divided, as NFS does.
-    pub(crate) request_bytes_max: u64,
 }
 
 /// Within a node.
 const NODE_LINK: Link = Link { latency_us: 2.0, bytes_per_s: 2e9 };
 
 /// Processors of 800 MHz: copies of 300 MB/s; 0.01 us for a piece of a copy, 0.5 us for one of a
-/// list of offsets (some hundred instructions).
+/// list of offsets (some hundred instructions); 15 us for a call of the library, five times as long
+/// as in 2015.
 const COSTS_2002: Costs = Costs {
     copy_bytes_per_s: 300e6,
     copy_piece_us: 0.01,
+    plan_us: 15.0,
     call_us: 5.0,
     call_bytes_per_s: f64::INFINITY,
     list_piece_us: 0.5,
 };
+
+/// Time of MPI's layer for a call: an assumption.
+pub(crate) const LAYER_US: f64 = 3.0;
 
 /// A processor of today. ROMIO of MPICH 5 took 0.8 us for a piece of 512 bytes more than pario did,
 /// with 4 ranks on one node.
 const COSTS_2015: Costs = Costs {
     copy_bytes_per_s: 5e9,
     copy_piece_us: 0.005,
+    plan_us: LAYER_US,
     call_us: 1.0,
     call_bytes_per_s: f64::INFINITY,
     list_piece_us: 0.4,
@@ -57,6 +43,9 @@ const COSTS_2015: Costs = Costs {
 /// The axis of Figures 9 and 10 of paper 000 ends at 1.6 s. If the first bar is almost as high, a
 /// request takes this time: there are 2,520 of each rank, and as many servers as ranks.
 const PVFS_REQUEST_US: f64 = 500.0;
+
+/// Regions in one list of PVFS, as ROMIO of that time used them.
+const PVFS_LIST_MAX: u64 = 64;
 
 /// Memory of a server of papers 000 and 002 that may be its page cache.
 const PVFS_CACHE_BYTES: u64 = 512 << 20;
@@ -68,8 +57,10 @@ impl Stage {
     /// The cluster of papers 000 and 002: a rank on each node, PVFS with stripes of 64 KB on
     /// servers that are reached by Myrinet. Messages go by `network`.
     pub(crate) fn pvfs(ranks: u32, servers: u32, network: Link) -> Stage {
+        let apart = network != Link::MYRINET_2000;
         let storage = Storage {
             request_us: PVFS_REQUEST_US,
+            network: apart.then_some(Link::MYRINET_2000),
             ..Storage::striped(servers, 64 << 10, Device::HDD, Link::MYRINET_2000)
         };
         let machine = Machine {
@@ -80,20 +71,20 @@ impl Stage {
             network,
             storage: storage.cached(PVFS_CACHE_BYTES),
         };
-        let apart = network != Link::MYRINET_2000;
-        Stage {
-            machine,
-            storage_network: apart.then_some(Link::MYRINET_2000),
-            costs: COSTS_2002,
-            request_bytes_max: u64::MAX,
-        }
+        Stage { machine, costs: COSTS_2002 }
+    }
+
+    /// The same for programs that use lists of PVFS.
+    pub(crate) fn with_lists(mut self) -> Stage {
+        self.machine.storage.request_regions_max = PVFS_LIST_MAX;
+        self
     }
 
     /// What was assumed for [`Stage::pvfs`].
     pub(crate) const PVFS_ASSUMED: &'static str = "assumed: Myrinet 8 us, 240 MB/s; Fast Ethernet \
         70 us, 11.7 MB/s; a server takes 500 us for a request and 2 us for a region; its page \
-        cache holds the file; copies of 300 MB/s; lists of offsets cost 0.5 us a piece on each \
-        side";
+        cache holds the file; copies of 300 MB/s; a call of the library takes 15 us; lists \
+        of offsets cost 0.5 us a piece on each side";
 
     /// A machine of papers 003 and 004: a rank on each node, four servers with disks, as the SP of
     /// the papers had.
@@ -109,16 +100,14 @@ impl Stage {
                 network,
                 storage,
             },
-            storage_network: None,
             costs: COSTS_2002,
-            request_bytes_max: u64::MAX,
         }
     }
 
     /// What was assumed for [`Stage::mpp`].
     pub(crate) const MPP_ASSUMED: &'static str = "assumed: a rank on each node, links of 20 us and \
         100 MB/s; 4 servers, each a disk (12.7 ms, 115 MB/s) with 8 MB of cache, 100 us for a \
-        request; copies of 300 MB/s";
+        request; copies of 300 MB/s; a call of the library takes 15 us";
 
     /// A node of today with its files in memory.
     pub(crate) fn fast_node(ranks: u32) -> Stage {
@@ -130,7 +119,8 @@ impl Stage {
         };
         let node = Stage::node(ranks, memory, 0);
         let costs = Costs { call_us: 0.3, call_bytes_per_s: 4e9, ..node.costs };
-        let mut fast = Stage { request_bytes_max: u64::MAX, costs, ..node };
+        let mut fast = Stage { costs, ..node };
+        fast.machine.storage.request_bytes_max = u64::MAX;
         fast.machine.node_link = Link { latency_us: 1.0, bytes_per_s: 5e9 };
         fast
     }
@@ -142,7 +132,7 @@ impl Stage {
 
     /// One node of paper 001 with a local device behind a page cache.
     pub(crate) fn node(ranks: u32, device: Device, cache_bytes: u64) -> Stage {
-        let storage = Storage::local(device);
+        let storage = Storage { request_bytes_max: 1 << 20, ..Storage::local(device) };
         let storage = if cache_bytes > 0 { storage.cached(cache_bytes) } else { storage };
         Stage {
             machine: Machine {
@@ -153,9 +143,7 @@ impl Stage {
                 network: Link::GIGABIT_ETHERNET,
                 storage,
             },
-            storage_network: None,
             costs: COSTS_2015,
-            request_bytes_max: 1 << 20,
         }
     }
 
@@ -168,7 +156,13 @@ impl Stage {
     /// at most 1 MiB.
     pub(crate) fn nfs(nodes: u32, ranks_per_node: u32, device: Device) -> Stage {
         let link = Link::GIGABIT_ETHERNET;
-        let storage = Storage { request_us: 100.0, link: Some(link), ..Storage::local(device) };
+        let storage = Storage {
+            request_us: 100.0,
+            link: Some(link),
+            network: Some(link),
+            request_bytes_max: 1 << 20,
+            ..Storage::local(device)
+        };
         let storage = storage.cached(NFS_CACHE_BYTES);
         Stage {
             machine: Machine {
@@ -179,9 +173,7 @@ impl Stage {
                 network: Link::PAPER_001,
                 storage,
             },
-            storage_network: Some(link),
             costs: COSTS_2015,
-            request_bytes_max: 1 << 20,
         }
     }
 

@@ -244,6 +244,11 @@ impl<'a> Parcel<'a> {
     pub(crate) fn len(&self) -> u64 {
         self.positions.end - self.positions.start
     }
+
+    /// Its contiguous pieces of the file, if all are as long as the mean.
+    pub(crate) fn pieces(&self) -> u64 {
+        self.len().div_ceil(self.access.piece_bytes())
+    }
 }
 
 /// Data to write: a slice of numbers, or bytes with a datatype.

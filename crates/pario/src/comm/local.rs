@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 use super::region::Heap;
 use super::simulated::Simulation;
 use super::threads::{Progress, park_until_done};
-use super::{Communicator, Condition, Group, Region, Tag, Task, Watchdog};
+use super::{Communicator, Condition, Group, RankClock, Region, Tag, Task, Watchdog};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::index;
 
@@ -215,6 +215,7 @@ struct Rank {
     duplicates: AtomicU64,
     region: Option<Region>,
     progress: Progress,
+    clock: Option<RankClock>,
 }
 
 impl Rank {
@@ -227,6 +228,7 @@ impl Rank {
             duplicates: AtomicU64::new(0),
             region: region.map(|heap| Region::of_heap(heap, ranks, world.shared_bytes)),
             progress: Progress::default(),
+            clock: world.simulation.as_ref().and_then(|simulation| simulation.clock(rank)),
             world,
             exchange,
         }
@@ -246,6 +248,10 @@ impl Communicator for Rank {
 
     fn watchdog(&self) -> &Watchdog {
         &self.watchdog
+    }
+
+    fn clock(&self) -> Option<&RankClock> {
+        self.clock.as_ref()
     }
 
     fn duplicate(&self) -> Result<Arc<dyn Communicator>> {

@@ -27,17 +27,23 @@ mod local;
 mod region;
 mod simulated;
 mod threads;
+mod timeline;
 mod watchdog;
 
 pub(crate) use region::{HEAD_NUMBERS, RANK_NUMBERS};
 pub use simulated::Simulated;
 pub use threads::{Solo, Threads};
+pub(crate) use timeline::Due;
 
 // For transports in other crates; no program needs them, and they may change at any time.
+#[doc(hidden)]
+pub use crate::model::clock::Work;
 #[doc(hidden)]
 pub use cores::{Affinity, is_oversubscribed};
 #[doc(hidden)]
 pub use region::{Keeper, Region};
+#[doc(hidden)]
+pub use timeline::{RankClock, catch_up, charge};
 #[doc(hidden)]
 pub use watchdog::Watchdog;
 pub(crate) use watchdog::named;
@@ -126,6 +132,18 @@ pub trait Communicator: Send + Sync {
         rank_of(self.group().nodes.len())
     }
 
+    /// The time of this rank, from some moment on: of the system, or virtual where the rank is
+    /// simulated on a described machine.
+    fn now(&self) -> Duration {
+        self.clock().map_or_else(timeline::system_time, RankClock::now)
+    }
+
+    /// The virtual clock of this rank, if it is simulated on a described machine.
+    #[doc(hidden)]
+    fn clock(&self) -> Option<&RankClock> {
+        None
+    }
+
     /// What carries messages: `threads`, or the MPI library. Profiles are kept apart by it.
     fn transport(&self) -> &'static str {
         self.group().transport
@@ -182,6 +200,11 @@ pub trait Communicator: Send + Sync {
 
     /// Carries a task forward until it ends, and waits for that.
     fn block_on(&self, task: Pin<&mut (dyn Future<Output = ()> + Send)>);
+}
+
+/// The time that has passed on a rank since another time of it.
+pub(crate) fn since(communicator: &dyn Communicator, began: Duration) -> Duration {
+    communicator.now().saturating_sub(began)
 }
 
 /// Drives a future to its end on a communicator.
@@ -248,6 +271,8 @@ struct Unannounced<F, G> {
     is_so: F,
     awaited: G,
     looks: u32,
+    /// Whether the rank has a thread, which others may need meanwhile.
+    sleeps: bool,
 }
 
 impl<F, G> Condition for Unannounced<F, G>
@@ -259,7 +284,7 @@ where
         const EAGER_LOOKS: u32 = 100;
         const LOOK_PAUSE: Duration = Duration::from_micros(50);
         self.looks += 1;
-        if self.looks > EAGER_LOOKS {
+        if self.sleeps && self.looks > EAGER_LOOKS {
             std::thread::sleep(LOOK_PAUSE);
         }
         (self.is_so)()
@@ -284,7 +309,8 @@ pub(crate) async fn look_until(
     is_so: impl FnMut() -> bool + Send,
     awaited: impl Fn() -> (String, &'static str) + Send,
 ) -> Result<()> {
-    let mut condition = Unannounced { is_so, awaited, looks: 0 };
+    let sleeps = communicator.clock().is_none();
+    let mut condition = Unannounced { is_so, awaited, looks: 0, sleeps };
     if condition.is_so() {
         return Ok(());
     }
@@ -301,7 +327,8 @@ pub(crate) fn oversubscribes_one_node(communicator: &dyn Communicator) -> bool {
 }
 
 /// Lets others go on before the caller does.
-pub(crate) async fn pause() {
+#[doc(hidden)]
+pub async fn pause() {
     let mut paused = false;
     std::future::poll_fn(|context| {
         if std::mem::replace(&mut paused, true) {

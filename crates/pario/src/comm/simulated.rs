@@ -9,20 +9,22 @@
 //!
 //! On a described machine time decides instead of the seed: the step that is earliest in virtual
 //! time comes next ([`Simulated::on`]). The same program takes the same time everywhere. Copies and
-//! planning take none.
+//! planning take what [`Simulated::costs`] says.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use super::local::{Channel, Exchange, World, lock};
-use super::{Communicator, Task, cores};
-use crate::model::clock::Machine;
+use super::timeline::{Timeline, Times};
+use super::{Communicator, RankClock, Task, cores};
+use crate::model::clock::{Costs, Machine};
 use crate::number::{narrow, wide};
-use crate::virtual_time::{self, Timeline};
 
 /// A simulation of ranks.
 ///
@@ -37,6 +39,7 @@ use crate::virtual_time::{self, Timeline};
 pub struct Simulated {
     size: u32,
     machine: Option<Machine>,
+    costs: Costs,
     seed: u64,
     shared_bytes: usize,
     /// The rank that is lost, and after how many of its steps.
@@ -46,7 +49,8 @@ pub struct Simulated {
 impl Simulated {
     /// `size` ranks, at least one, scheduled by `seed`.
     pub fn new(size: u32, seed: u64) -> Simulated {
-        Simulated { size: size.max(1), machine: None, seed, shared_bytes: 0, loses: None }
+        let (machine, costs) = (None, Costs::default());
+        Simulated { size: size.max(1), machine, costs, seed, shared_bytes: 0, loses: None }
     }
 
     /// The ranks of a described machine, in virtual time. Files that are opened with
@@ -87,9 +91,15 @@ impl Simulated {
         Simulated { machine: Some(machine), ..Simulated::new(size, 0) }
     }
 
+    /// What work of the machine's processors takes; nothing by default.
+    pub fn costs(mut self, costs: Costs) -> Simulated {
+        self.costs = costs;
+        self
+    }
+
     /// The virtual time of the rank that asks; 0 without a described machine.
     pub fn now() -> Duration {
-        virtual_time::now().unwrap_or_default()
+        RankClock::current().map(|clock| clock.now()).unwrap_or_default()
     }
 
     /// How much memory ranks share for windows of a file; none by default: they send messages.
@@ -126,7 +136,7 @@ impl Simulated {
         F: Future<Output = T> + Send + 'static,
     {
         let simulation = Arc::new(Simulation {
-            timeline: self.machine.map(|machine| Arc::new(Timeline::new(machine))),
+            timeline: self.machine.map(|machine| Arc::new(Timeline::new(machine, self.costs))),
             state: Mutex::new(SimulationState { random: self.seed, ..SimulationState::default() }),
         });
         let per_node = self.machine.map_or(self.size, |machine| machine.ranks_per_node.max(1));
@@ -181,7 +191,39 @@ struct SimulationState {
     /// Messages on their way, by exchange and channel. Sorted, so that choices depend on the seed
     /// alone.
     sent: BTreeMap<(u64, Channel), VecDeque<Sent>>,
+    /// The same by the times of arrival, where there is a timeline.
+    arrivals: BinaryHeap<Arrival>,
+    /// Messages that were sent.
+    count: u64,
 }
+
+/// When a message arrives. The earliest, then the one that was sent first, is the greatest.
+#[derive(Clone, Copy)]
+struct Arrival {
+    at_s: f64,
+    number: u64,
+    key: (u64, Channel),
+}
+
+impl Ord for Arrival {
+    fn cmp(&self, other: &Arrival) -> Ordering {
+        other.at_s.total_cmp(&self.at_s).then(other.number.cmp(&self.number))
+    }
+}
+
+impl PartialOrd for Arrival {
+    fn partial_cmp(&self, other: &Arrival) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Arrival {
+    fn eq(&self, other: &Arrival) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Arrival {}
 
 impl SimulationState {
     /// A random number below `limit` (splitmix64).
@@ -201,8 +243,12 @@ impl SimulationState {
             self.sent.remove(&key);
         }
         let (_, channel) = key;
-        if exchange.deliver(channel, bytes) {
-            timeline.inspect(|timeline| timeline.delay(channel.to, arrival_s));
+        let is_awaited = exchange.deliver(channel, bytes);
+        if let Some(timeline) = timeline {
+            self.arrivals.pop();
+            if is_awaited {
+                timeline.times().delay(channel.to, arrival_s);
+            }
         }
     }
 
@@ -219,21 +265,18 @@ impl SimulationState {
 
     /// The earliest event on a timeline, and when it is. Of tasks with equal times, the one comes
     /// first that has not gone on for longest.
-    fn first_event(&self, timeline: &Timeline, running: &[Running]) -> Option<(Event, f64)> {
+    fn first_event(&self, times: &Times, running: &[Running]) -> Option<(Event, f64)> {
         let task = |(number, task): (usize, &Running)| {
-            let at_s = timeline.at_s(task.rank);
-            let event = match timeline.is_due(task.rank) {
+            let at_s = times.at_s(task.rank);
+            let event = match times.is_due(task.rank) {
                 true => Some(Event::Access(task.rank)),
                 false => (task.is_ready() && !task.again).then_some(Event::Task(number)),
             };
             event.map(|event| (event, at_s, task.last_step))
         };
-        let message = |(&key, queue): (&(u64, Channel), &VecDeque<Sent>)| {
-            let arrival_s = queue.front()?.arrival_s;
-            Some((Event::Message(key), arrival_s, 0))
-        };
+        let message = |first: &Arrival| (Event::Message(first.key), first.at_s, 0);
         let tasks = running.iter().enumerate().filter_map(task);
-        let events = tasks.chain(self.sent.iter().filter_map(message));
+        let events = tasks.chain(self.arrivals.peek().map(message));
         let first = events.min_by(|one, other| one.1.total_cmp(&other.1).then(one.2.cmp(&other.2)));
         first.map(|(event, at_s, _)| (event, at_s))
     }
@@ -241,7 +284,8 @@ impl SimulationState {
     /// The earliest event. Tasks that wait for something that others have to do look again after
     /// it, or at once if there is no other. Looking again changes nothing for others that do so.
     fn earliest_event(&self, timeline: &Timeline, running: &mut [Running]) -> Option<Event> {
-        let first = self.first_event(timeline, running);
+        let mut times = timeline.times();
+        let first = self.first_event(&times, running);
         if let Some((event @ Event::Task(number), _)) = first
             && running[number].has_looked
         {
@@ -249,9 +293,9 @@ impl SimulationState {
         }
         for task in running.iter_mut().filter(|task| task.again) {
             task.again = false;
-            timeline.delay(task.rank, first.map_or(0.0, |(_, at_s)| at_s));
+            times.delay(task.rank, first.map_or(0.0, |(_, at_s)| at_s));
         }
-        let first = first.or_else(|| self.first_event(timeline, running));
+        let first = first.or_else(|| self.first_event(&times, running));
         first.map(|(event, _)| event)
     }
 }
@@ -260,7 +304,7 @@ struct Ready(AtomicBool);
 
 impl Wake for Ready {
     fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.store(true, Relaxed);
     }
 }
 
@@ -268,11 +312,26 @@ impl Simulation {
     /// Sends a message on its way.
     pub(super) fn send(&self, exchange: &Arc<Exchange>, channel: Channel, bytes: Vec<u8>) {
         let arrival = |timeline: &Arc<Timeline>| {
-            timeline.message(channel.from, channel.to, wide(bytes.len()))
+            timeline.times().message(channel.from, channel.to, wide(bytes.len()))
         };
-        let arrival_s = self.timeline.as_ref().map_or(0.0, arrival);
-        let message = Sent { exchange: exchange.clone(), arrival_s, bytes };
-        lock(&self.state).sent.entry((exchange.id, channel)).or_default().push_back(message);
+        let arrival_s = self.timeline.as_ref().map(arrival);
+        let mut state = lock(&self.state);
+        let SimulationState { sent, arrivals, count, .. } = &mut *state;
+        *count += 1;
+        let key = (exchange.id, channel);
+        let queue = sent.entry(key).or_default();
+        // Messages of a channel arrive in their order.
+        let before_s = queue.back().map_or(0.0, |before| before.arrival_s);
+        let at_s = arrival_s.unwrap_or(0.0).max(before_s);
+        queue.push_back(Sent { exchange: exchange.clone(), arrival_s: at_s, bytes });
+        if arrival_s.is_some() {
+            arrivals.push(Arrival { at_s, number: *count, key });
+        }
+    }
+
+    /// The virtual clock of a rank.
+    pub(super) fn clock(&self, rank: u32) -> Option<RankClock> {
+        self.timeline.clone().map(|timeline| RankClock::new(timeline, rank))
     }
 
     /// Whether a message is on its way.
@@ -306,7 +365,7 @@ impl Simulation {
                     continue;
                 }
                 Some(Event::Access(rank)) => {
-                    self.timeline.iter().for_each(|timeline| timeline.serve(rank));
+                    self.timeline.iter().for_each(|timeline| timeline.times().serve(rank));
                     continue;
                 }
                 None => {
@@ -338,7 +397,7 @@ impl Simulation {
         task.last_step = step;
         let Some(timeline) = &self.timeline else { return task.poll() };
         let has_ended = timeline.run(task.rank, || task.poll());
-        task.again = task.is_ready() && !timeline.is_due(task.rank);
+        task.again = task.is_ready() && !timeline.times().is_due(task.rank);
         task.has_looked = task.again;
         has_ended
     }
@@ -364,12 +423,12 @@ impl Running {
     }
 
     fn is_ready(&self) -> bool {
-        self.ready.0.load(Ordering::Relaxed)
+        self.ready.0.load(Relaxed)
     }
 
     /// Lets it go on; whether it has ended.
     fn poll(&mut self) -> bool {
-        self.ready.0.store(false, Ordering::Relaxed);
+        self.ready.0.store(false, Relaxed);
         let waker = Waker::from(self.ready.clone());
         self.task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
     }
@@ -485,6 +544,36 @@ mod tests {
         }
     }
 
+    /// Rank 0 gathers and stores: others pack 1 ms, and it unpacks what comes, one after the other.
+    #[test]
+    fn copies_and_plans_take_the_time_of_processors() {
+        let time = |costs: Costs| {
+            let disk = Arc::new(Emulated::simulated(Arc::new(Memory::new())));
+            let options = File::options().write(true).create(true).driver(disk);
+            let options = options.hint("pario_strategy", "gather");
+            let ended = Simulated::on(machine(3)).costs(costs).run(|comm| {
+                let options = options.clone();
+                async move {
+                    let file = options.open_async(&*comm, "a").await.unwrap();
+                    let begin = comm.now();
+                    let place = u64::from(comm.rank()) * 100_000;
+                    file.handle().write_all(place, &[1u8; 100_000]).await.unwrap();
+                    (comm.now() - begin, file.last_call())
+                }
+            });
+            let packing = ended[0].1.packing;
+            (ended.into_iter().map(|(time, _)| time).max().unwrap().as_secs_f64(), packing)
+        };
+        let (free_s, packing) = time(Costs::default());
+        assert_eq!(packing, Duration::ZERO);
+        let copies = Costs { copy_bytes_per_s: 1e8, ..Costs::default() };
+        let (copied_s, packing) = time(copies);
+        assert!((3.0..5.0).contains(&((copied_s - free_s) * 1e3)), "{free_s} and {copied_s}");
+        assert!(packing >= Duration::from_millis(3), "{packing:?}");
+        let (planned_s, _) = time(Costs { plan_us: 5000.0, ..Costs::default() });
+        assert!((planned_s - free_s - 0.005).abs() < 1e-6, "{free_s} and {planned_s}");
+    }
+
     /// A rank may wait for one that is ahead of it, and that sends no message.
     #[test]
     fn a_rank_that_looks_again_lets_others_go_on() {
@@ -496,9 +585,9 @@ mod tests {
                     comm.send(2, TAG, vec![0; 1000]).unwrap();
                 } else if comm.rank() == 2 {
                     receive(&*comm, 1, TAG).await.unwrap();
-                    seen.store(true, Ordering::Relaxed);
+                    seen.store(true, Relaxed);
                 }
-                while !seen.load(Ordering::Relaxed) {
+                while !seen.load(Relaxed) {
                     pause().await;
                 }
                 now_us()

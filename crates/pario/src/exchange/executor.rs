@@ -22,11 +22,11 @@ use super::shared::Shared;
 use super::window::Window;
 use crate::access::Access;
 use crate::access::memory::Parcel;
+use crate::comm::since;
 use crate::direction::Direction;
 use crate::error::Result;
 use crate::plan::{Placement, Route, Shuffled};
 use crate::statistics::CallStatistics;
-use crate::virtual_time::Moment;
 
 /// Carries out all rounds; every rank returns the same error.
 pub(super) async fn run(
@@ -34,14 +34,14 @@ pub(super) async fn run(
     shuffled: &Shuffled,
     statistics: &mut CallStatistics,
 ) -> Result<u64> {
-    let (start, storage_before) = (Moment::now(), statistics.storage);
+    let (start, storage_before) = (job.communicator.now(), statistics.storage);
     let mut executor = Executor::new(job, shuffled, statistics);
     for round in 0..shuffled.rounds() {
         executor.round(round).await?;
     }
     let outcome = executor.finish().await;
     let storage = statistics.storage - storage_before;
-    statistics.exchange += start.elapsed().saturating_sub(storage);
+    statistics.exchange += since(job.communicator, start).saturating_sub(storage);
     outcome
 }
 

@@ -16,12 +16,11 @@ use std::sync::Arc;
 use super::executor::Executor;
 use super::messages::{GAVE_UP, malformed};
 use crate::access::memory::Parcel;
-use crate::comm::Lane;
+use crate::comm::{Lane, Work, catch_up, charge, since};
 use crate::direction::Direction;
 use crate::error::Result;
 use crate::number::{narrow, wide};
 use crate::plan::Phases;
-use crate::virtual_time::Moment;
 
 /// Bytes of a length in a message.
 const LEN_BYTES: usize = 8;
@@ -80,14 +79,14 @@ impl Executor<'_> {
         self.mail.packets.clear();
         let rank = self.job.communicator.rank();
         for phase in 0..phases.count {
-            let began = Moment::now();
+            let began = self.job.communicator.now();
             if let Some(to) = phases.target(rank, phase) {
-                self.send_packets(to, &keys(phases, rank, to, phase), round)?;
+                self.send_packets(to, &keys(phases, rank, to, phase), round).await?;
             }
             for from in phases.senders(rank, phase) {
                 self.receive_packets(from, &keys(phases, from, rank, phase)).await?;
             }
-            self.statistics.add_phase(phase, began.elapsed());
+            self.statistics.add_phase(phase, since(self.job.communicator, began));
         }
         Ok(())
     }
@@ -116,9 +115,15 @@ impl Executor<'_> {
         for (own, passed) in parts() {
             let at = message.len();
             message.extend_from_slice(passed);
+            if !passed.is_empty() {
+                let bytes = wide(passed.len());
+                charge(self.job.communicator, || Work::Copy { bytes, pieces: 1 });
+            }
             if !own.is_empty() {
                 message.resize(at + len(own, passed), 0);
                 self.job.buffer.pack(own, &mut message[at..]);
+                let access = &self.job.prepared.own;
+                self.job.charge_copy(&Parcel { access, positions: own.clone() });
             }
         }
         message.push(self.mail.state());
@@ -137,14 +142,14 @@ impl Executor<'_> {
     pub(super) async fn forward_reads(&mut self, phases: Phases, round: u64) -> Result<()> {
         let rank = self.job.communicator.rank();
         for phase in (0..phases.count).rev() {
-            let began = Moment::now();
+            let began = self.job.communicator.now();
             for to in phases.senders(rank, phase) {
-                self.send_packets(to, &keys(phases, to, rank, phase), round)?;
+                self.send_packets(to, &keys(phases, to, rank, phase), round).await?;
             }
             if let Some(from) = phases.target(rank, phase) {
                 self.receive_packets(from, &keys(phases, rank, from, phase)).await?;
             }
-            self.statistics.add_phase(phase, began.elapsed());
+            self.statistics.add_phase(phase, since(self.job.communicator, began));
         }
         let mut packets = std::mem::take(&mut self.mail.packets);
         for domain in self.shuffled.domains() {
@@ -155,15 +160,17 @@ impl Executor<'_> {
                 self.unpack_own(&parcel, packet.bytes());
             }
         }
+        self.statistics.packing += catch_up(self.job.communicator).await;
         Ok(())
     }
 
     /// Sends packets, if there are any.
-    fn send_packets(&mut self, to: u32, keys: &[PacketKey], round: u64) -> Result<()> {
+    async fn send_packets(&mut self, to: u32, keys: &[PacketKey], round: u64) -> Result<()> {
         if keys.is_empty() {
             return Ok(());
         }
         let message = self.pack(keys, round);
+        self.statistics.packing += catch_up(self.job.communicator).await;
         self.send(to, Lane::Data, message)
     }
 

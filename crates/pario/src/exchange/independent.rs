@@ -9,14 +9,13 @@ use std::ops::Range;
 use super::{Intent, Job, Part, Protection, lock};
 use crate::access::memory::{FileWindow, Parcel};
 use crate::access::windows::{Window, Windows};
-use crate::comm::pause;
+use crate::comm::{catch_up, pause};
 use crate::direction::Direction;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::narrow;
 use crate::plan::{Independent, LockRule};
 use crate::statistics::CallStatistics;
 use crate::storage::{LockGuard, LockRange};
-use crate::virtual_time::await_storage;
 
 /// Runs in one vectored call.
 const BATCH_MAX: usize = 1024;
@@ -109,7 +108,7 @@ impl<'a> IndependentServer<'a> {
                 Direction::Write => self.write_runs(runs, &part)?,
                 Direction::Read => self.read_runs(runs, &part)?,
             };
-            await_storage(&mut self.statistics.storage).await;
+            self.statistics.storage += catch_up(self.job.communicator).await;
         }
         guard.release()?;
         Ok(progress)
@@ -123,6 +122,10 @@ impl<'a> IndependentServer<'a> {
             None => {
                 let bytes = room(&mut self.staging, len)?;
                 job.buffer.pack(positions, bytes);
+                job.charge_copy(&Parcel {
+                    access: &job.prepared.own,
+                    positions: positions.clone(),
+                });
                 bytes
             }
         };
@@ -166,6 +169,7 @@ impl<'a> IndependentServer<'a> {
         if is_packed {
             let there = positions.start..positions.start + count;
             job.buffer.unpack(&there, &bytes[..narrow(count)]);
+            job.charge_copy(&Parcel { access: &job.prepared.own, positions: there });
         }
         self.moved += count;
         Ok(if count < len { Continuation::EndOfFile } else { Continuation::GoesOn })
@@ -178,7 +182,7 @@ impl<'a> IndependentServer<'a> {
         let job = self.job;
         let bytes = room(&mut self.staging, len)?;
         let count = job.read(&mut [(start, &mut *bytes)], self.statistics)?;
-        await_storage(&mut self.statistics.storage).await;
+        self.statistics.storage += catch_up(self.job.communicator).await;
         bytes[narrow(count)..].fill(0);
         let own = &job.prepared.own;
         let mut contents = FileWindow { offset: start, bytes };
@@ -187,14 +191,18 @@ impl<'a> IndependentServer<'a> {
             let there = own.within(&(start..start + count));
             parcel.positions.end = there.end.clamp(parcel.positions.start, parcel.positions.end);
             self.moved += parcel.len();
+            job.charge_copy(&parcel);
             job.buffer.take(&contents, parcel);
+            self.statistics.packing += catch_up(job.communicator).await;
             return Ok(if count < len { Continuation::EndOfFile } else { Continuation::GoesOn });
         }
         job.buffer.fill(&mut contents, parcel.clone());
+        job.charge_copy(&parcel);
+        self.statistics.packing += catch_up(job.communicator).await;
         // Between reading and writing others must not get in: the lock is what keeps them out.
         pause().await;
         let written = job.write(&[(start, &self.staging[..narrow(len)])], self.statistics);
-        await_storage(&mut self.statistics.storage).await;
+        self.statistics.storage += catch_up(self.job.communicator).await;
         let moved = written.as_ref().map_or_else(Error::moved, |()| len);
         let done = own.within(&(start..start + moved));
         self.moved += done.end.saturating_sub(parcel.positions.start).min(parcel.len());

@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::access::memory::Parcel;
 use crate::access::{Access, InMemory};
 use crate::comm::collective::all_gather;
-use crate::comm::{Communicator, Lane, Tag, receive};
+use crate::comm::{Communicator, Lane, Tag, receive, since};
 use crate::datatype::wire::{Reader, Writer};
 use crate::direction::Direction;
 use crate::error::{Error, ErrorClass, Result};
@@ -26,7 +26,6 @@ use crate::plan::{
     Shuffled, Steps,
 };
 use crate::statistics::Asked;
-use crate::virtual_time::Moment;
 
 use super::agree::{most_specific, same_call};
 use super::window::reach;
@@ -104,10 +103,10 @@ pub(crate) async fn together(
         0 => around.lesson,
         _ => Lesson { correction: Correction::default(), ..around.lesson },
     };
-    let began = Moment::now();
+    let began = communicator.now();
     let first = announcement.to_wire(around.name, &known, lesson);
     let first = all_gather(communicator, call, first).await;
-    *synchronisation += began.elapsed();
+    *synchronisation += since(communicator, began);
     let mut gathered = first?;
     same_call(&gathered)?;
     let first = gathered.iter().map(|wire| opening(&mut Reader::new(wire)));

@@ -16,12 +16,11 @@ use super::forward::{Packet, Packets};
 use super::window::reach;
 use super::{Intent, Job, Protection};
 use crate::access::memory::{Parcel, Turns};
-use crate::comm::{Lane, Tag, receive};
+use crate::comm::{Lane, Tag, catch_up, receive, since};
 use crate::datatype::copy::Stores;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 use crate::plan::{Domain, Holes};
-use crate::virtual_time::{Moment, await_storage};
 
 /// How many unacknowledged messages a rank may have sent to another.
 const ROUNDS_AHEAD: u32 = 2;
@@ -84,6 +83,8 @@ impl<'a> Executor<'a> {
             let mut bytes = vec![self.mail.state(); len + 1];
             if len > 0 {
                 self.job.buffer.pack(&parcel.positions, &mut bytes[..len]);
+                self.job.charge_copy(&parcel);
+                self.statistics.packing += catch_up(self.job.communicator).await;
             }
             self.send(aggregator, Lane::Data, bytes)?;
             *self.mail.unanswered.entry(aggregator).or_default() += 1;
@@ -114,12 +115,13 @@ impl<'a> Executor<'a> {
             Protection::default()
         });
         self.window.prepare(self.job, &parcels, self.statistics);
-        await_storage(&mut self.statistics.storage).await;
+        self.statistics.storage += catch_up(self.job.communicator).await;
         let arrived = self.arrivals(domain, &ranks, &parcels).await?;
         self.assemble((&ranks, &parcels), &arrived);
         drop(arrived);
+        self.statistics.packing += catch_up(self.job.communicator).await;
         let end = self.window.store(self.job, &parcels, self.statistics);
-        await_storage(&mut self.statistics.storage).await;
+        self.statistics.storage += catch_up(self.job.communicator).await;
         if let Err(error) = guard.release() {
             self.window.fail(error);
         }
@@ -167,7 +169,7 @@ impl<'a> Executor<'a> {
         if self.window.is_closed() {
             return;
         }
-        let began = Moment::now();
+        let began = self.job.communicator.now();
         let own = self.job.communicator.rank();
         let mut contents = self.window.contents();
         let mut turns = Turns::new(&mut contents, parcels.len());
@@ -178,7 +180,8 @@ impl<'a> Executor<'a> {
             }
         }
         turns.run(self.job.prepared.disjoint);
-        self.statistics.packing += began.elapsed();
+        parcels.iter().for_each(|parcel| self.job.charge_copy(parcel));
+        self.statistics.packing += since(self.job.communicator, began);
     }
 
     /// Read, as an aggregator: fetches the window of this round and hands its bytes out.
@@ -189,7 +192,7 @@ impl<'a> Executor<'a> {
         }
         let file = reach(&parcels);
         let end = self.window.fetch(self.job, &file, self.statistics);
-        await_storage(&mut self.statistics.storage).await;
+        self.statistics.storage += catch_up(self.job.communicator).await;
         if end < file.end {
             self.window.close();
             parcels = parcels.into_iter().map(|parcel| parcel.before(end)).collect();
@@ -204,13 +207,14 @@ impl<'a> Executor<'a> {
             }
         }
         let leaving = self.hand_out(&ranks, &parcels);
+        self.statistics.packing += catch_up(self.job.communicator).await;
         self.dispatch(domain, leaving)
     }
 
     /// Gives this rank its bytes of the window; returns those of others, each with a last byte that
     /// says whether this rank goes on.
     fn hand_out(&mut self, ranks: &[u32], parcels: &[Parcel<'a>]) -> Vec<(u32, Vec<u8>)> {
-        let began = Moment::now();
+        let began = self.job.communicator.now();
         let own = self.job.communicator.rank();
         let state = if self.window.error.is_some() { GAVE_UP } else { GOES_ON };
         let others = ranks.iter().zip(parcels).filter(|&(&rank, _)| rank != own);
@@ -229,7 +233,8 @@ impl<'a> Executor<'a> {
             }
         }
         turns.run(true);
-        self.statistics.packing += began.elapsed();
+        parcels.iter().for_each(|parcel| self.job.charge_copy(parcel));
+        self.statistics.packing += since(self.job.communicator, began);
         leaving
     }
 
@@ -252,6 +257,7 @@ impl<'a> Executor<'a> {
         for (aggregator, parcel) in self.own_parcels(round) {
             let bytes = self.receive_data(aggregator).await?;
             self.unpack_own(&parcel, &bytes);
+            self.statistics.packing += catch_up(self.job.communicator).await;
             self.send(aggregator, Lane::Answer, vec![self.mail.state()])?;
         }
         Ok(())
@@ -269,6 +275,7 @@ impl<'a> Executor<'a> {
         }
         if self.job.refused.is_none() {
             self.job.buffer.unpack(&(start..start + len), payload);
+            self.job.charge_copy(parcel);
         }
     }
 

@@ -28,12 +28,11 @@ use super::schedule::{Room, Schedule, Waiting};
 use super::sync::Ordering;
 use super::window::reach;
 use crate::access::memory::{Parcel, Slot, Turns};
-use crate::comm::{Condition, Region, named, wait_until};
+use crate::comm::{Condition, Region, named, since, wait_until};
 use crate::datatype::copy::Stores;
 use crate::direction::Direction;
 use crate::error::Result;
 use crate::plan::{Servers, Service, SharedWindows, Shuffled};
-use crate::virtual_time::Moment;
 
 /// Shared windows, as one rank uses them in one call.
 pub(super) struct Shared<'a> {
@@ -292,7 +291,7 @@ impl<'a> Executor<'a> {
         if parcel.positions.end < wanted.end {
             self.part.miss(parcel.positions.end);
         }
-        let (began, offset) = (Moment::now(), file.start);
+        let (began, offset) = (communicator.now(), file.start);
         match (self.job.prepared.direction, place) {
             _ if self.job.refused.is_some() => return,
             (Direction::Write, IN_PLACE) => buffer.fill_slot(&mut slot, offset, &parcel),
@@ -305,8 +304,9 @@ impl<'a> Executor<'a> {
             (Direction::Write, first) => buffer.pack_slot(&mut slot, first, &parcel),
             (Direction::Read, first) => buffer.unpack_slot(&mut slot, first, &parcel),
         }
+        self.job.charge_copy(&parcel);
         self.statistics.shared_bytes += parcel.len();
-        self.statistics.packing += began.elapsed();
+        self.statistics.packing += since(self.job.communicator, began);
     }
 
     /// This rank needs a window no more. After the last one a read is done, and a write is to be
@@ -381,14 +381,14 @@ impl<'a> Executor<'a> {
             if self.window.is_closed() {
                 return end;
             }
-            let began = Moment::now();
+            let began = self.job.communicator.now();
             let mut contents = self.window.contents();
             let mut turns = Turns::new(&mut contents, there.len());
             for (parcel, bytes) in there.iter().zip(slot.stretches(&stretches)) {
                 turns.unpack(bytes, parcel);
             }
             turns.run(self.job.prepared.disjoint);
-            self.statistics.packing += began.elapsed();
+            self.statistics.packing += since(self.job.communicator, began);
             end = self.window.store(self.job, &there, self.statistics);
             if self.window.is_closed() {
                 return end;
@@ -412,14 +412,14 @@ impl<'a> Executor<'a> {
             if end < wanted.end {
                 (there, stretches) = in_part(&(part.start..end), parcels, begins);
             }
-            let began = Moment::now();
+            let began = self.job.communicator.now();
             let mut contents = self.window.contents();
             let mut turns = Turns::new(&mut contents, there.len());
             for (parcel, bytes) in there.iter().zip(slot.stretches(&stretches)) {
                 turns.pack(bytes, parcel, Stores::Cached);
             }
             turns.run(true);
-            self.statistics.packing += began.elapsed();
+            self.statistics.packing += since(self.job.communicator, began);
             if end < wanted.end {
                 return end;
             }

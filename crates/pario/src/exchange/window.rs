@@ -13,12 +13,12 @@ use std::ops::Range;
 
 use super::{Job, coverage};
 use crate::access::memory::{FileWindow, Parcel, Slot};
+use crate::comm::since;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
 use crate::plan::Holes;
 use crate::statistics::CallStatistics;
 use crate::storage::accesses;
-use crate::virtual_time::Moment;
 
 /// The window that a rank serves now.
 pub(super) struct Window {
@@ -234,12 +234,12 @@ impl Job<'_> {
     ) -> Result<u64> {
         let offset = runs.first().map_or(0, |(offset, _)| *offset);
         statistics.storage_reads += accesses(runs);
-        let began = Moment::now();
+        let began = self.communicator.now();
         let read = match runs {
             [(offset, bytes)] => self.storage.read_at(*offset, bytes),
             _ => self.storage.read_list(runs),
         };
-        statistics.storage += began.elapsed();
+        statistics.storage += since(self.communicator, began);
         let count = wide(read.map_err(|error| error.at_offset(offset))?);
         statistics.storage_read_bytes += count;
         Ok(count)
@@ -254,12 +254,12 @@ impl Job<'_> {
     ) -> Result<()> {
         let offset = runs.first().map_or(0, |(offset, _)| *offset);
         statistics.storage_writes += accesses(runs);
-        let began = Moment::now();
+        let began = self.communicator.now();
         let written = match runs {
             [(offset, bytes)] => self.storage.write_at(*offset, bytes),
             _ => self.storage.write_list(runs),
         };
-        statistics.storage += began.elapsed();
+        statistics.storage += since(self.communicator, began);
         let len = || runs.iter().map(|(_, bytes)| wide(bytes.len())).sum();
         statistics.storage_written_bytes += written.as_ref().map_or_else(Error::moved, |()| len());
         written.map_err(|error| error.at_offset(offset))

@@ -13,6 +13,7 @@ use super::pending::Done;
 use super::{Plan, Status};
 use crate::access::{Access, Buffer, InMemory, Source, Target};
 use crate::comm::collective::broadcast;
+use crate::comm::{Work, catch_up, charge, since};
 use crate::datatype::signature::{Form, Signature};
 use crate::datatype::wire::{Reader, Writer};
 use crate::direction::Direction;
@@ -26,7 +27,6 @@ use crate::plan::{Lesson, Steps, is_left_open, plain_writes_lock};
 use crate::request::{self, Kind, Position};
 use crate::statistics::CallStatistics;
 use crate::view::{CompiledView, Representation};
-use crate::virtual_time::Moment;
 
 /// A call that has begun: everything that the moment of the call decides.
 pub(super) struct Begun {
@@ -289,6 +289,30 @@ impl Handle {
         self.call(Kind::READ_ALL, position.into(), &target.into().buffer).await
     }
 
+    /// As [`File::write`](super::File::write); see [`Handle::write_all`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn write<'a>(
+        &self,
+        position: impl Into<Position>,
+        source: impl Into<Source<'a>>,
+    ) -> Result<Status> {
+        self.call(Kind::WRITE, position.into(), &source.into().buffer).await
+    }
+
+    /// As [`File::read`](super::File::read); see [`Handle::write_all`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn read<'a>(
+        &self,
+        position: impl Into<Position>,
+        target: impl Into<Target<'a>>,
+    ) -> Result<Status> {
+        self.call(Kind::READ, position.into(), &target.into().buffer).await
+    }
+
     async fn call(&self, kind: Kind, position: Position, buffer: &Buffer) -> Result<Status> {
         let begun = self.begin(kind, position, Ok(buffer.signature()), true);
         self.run(begun, Ok(buffer)).await
@@ -367,17 +391,20 @@ impl Handle {
         buffer: &Buffer,
         statistics: &mut CallStatistics,
     ) -> Result<u64> {
-        let start = Moment::now();
+        let comm = &*self.communicator;
+        let start = comm.now();
+        charge(comm, || Work::Plan);
+        catch_up(comm).await;
         let mut synchronisation = Duration::ZERO;
         let asked = (access, buffer.in_memory());
         let prepared = self.prepare(begun, asked, &mut synchronisation).await;
-        statistics.planning += start.elapsed().saturating_sub(synchronisation);
+        statistics.planning += since(comm, start).saturating_sub(synchronisation);
         statistics.synchronisation += synchronisation;
         statistics.planned |= !matches!(prepared, Ok((_, false)));
         match prepared {
             Ok((prepared, is_new)) => {
                 let before = (statistics.exchange, statistics.storage);
-                let started = Moment::now();
+                let started = comm.now();
                 let result = self.execute(begun.call, &prepared, buffer, statistics).await;
                 let plan = &prepared.plan;
                 // The first call also pays for memory that is touched for the first time. That is
@@ -386,7 +413,7 @@ impl Handle {
                 if begun.blocking && begun.kind.collective && result.is_ok() && counts {
                     let storage = match &plan.steps {
                         // A rank that is done waits for the others, which may not have had a core.
-                        Steps::Independent(_) => started.elapsed(),
+                        Steps::Independent(_) => since(comm, started),
                         Steps::Shuffled(_) => statistics.storage - before.1,
                     };
                     let nanoseconds =

@@ -24,7 +24,6 @@ use crate::model::Direction;
 use crate::model::clock::{self, Access, Clock, Machine};
 use crate::model::presets::{Device, Link};
 use crate::number::wide;
-use crate::virtual_time::VirtualTimer;
 
 /// Files lie this far apart on the device.
 const FILE_BITS: u32 = 44;
@@ -70,13 +69,8 @@ impl Emulated {
         Emulated::timed(inner, Arc::new(Sleeper { begin, clock }))
     }
 
-    /// Makes accesses of `inner` take virtual time: that of the storage of the machine on which the
-    /// caller is simulated ([`Simulated::on`](crate::Simulated::on)). No thread sleeps.
-    pub fn simulated(inner: Arc<dyn Driver>) -> Emulated {
-        Emulated::timed(inner, Arc::new(VirtualTimer))
-    }
-
-    fn timed(inner: Arc<dyn Driver>, timer: Arc<dyn Timer>) -> Emulated {
+    /// With a timer from outside.
+    pub(crate) fn timed(inner: Arc<dyn Driver>, timer: Arc<dyn Timer>) -> Emulated {
         Emulated { inner, timer, places: Arc::default() }
     }
 }

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pario::CallStatistics;
+use pario::comm::block_on;
 use pario::model::Direction;
 use pario::storage::{Driver, OpenMode, Posix, Storage};
 
+use super::super::memory::Memory;
 use super::super::romio::{Disk, Romio};
 use super::super::turn::{Turn, now};
 use super::{Bed, failed};
@@ -63,7 +65,7 @@ impl Bed<'_> {
             None => open(&*driver, &path, direction, true),
         };
         // A rank that cannot open its file takes part in what all do together.
-        let mut disk = Disk::new(storage);
+        let mut disk = Disk::new(team.comm(), storage);
         let begin = if is_new { now() } else { step_begin };
         let lost = self.plain_work(part, work, (direction, &calls), &mut disk);
         let end = now();
@@ -98,28 +100,31 @@ impl Bed<'_> {
         part: usize,
         work: Work,
         (direction, calls): (Direction, &[Vec<Piece>]),
-        disk: &mut Disk,
+        disk: &mut Disk<'_>,
     ) -> Result<(), Failure> {
         let (team, hints) = (self.bench.team, &self.bench.settings.hints);
         let own = &mut self.parts[part];
-        let buffer = match work {
+        let mut memory = Memory::Bytes(match work {
             Work::Block => own.packed(),
             Work::Plain(_) => own.buffer(),
-        };
-        for pieces in calls {
-            match work {
-                Work::Block | Work::Plain(Plain::Posix) => {
-                    disk.each(direction, pieces, buffer);
-                }
-                Work::Plain(Plain::RomioLike { collective }) => {
-                    let mut romio = Romio::new(team, hints, disk);
-                    match collective {
-                        true => romio.collective(direction, pieces, buffer)?,
-                        false => romio.sieve(direction, pieces, buffer),
+        });
+        let calls = async {
+            for pieces in calls {
+                match work {
+                    Work::Block | Work::Plain(Plain::Posix) => {
+                        disk.each(direction, pieces.iter().copied(), &mut memory).await;
+                    }
+                    Work::Plain(Plain::RomioLike { collective }) => {
+                        let mut romio = Romio::new(team, hints, disk);
+                        match collective {
+                            true => romio.collective(direction, pieces, &mut memory).await?,
+                            false => romio.sieve(direction, pieces, &mut memory).await,
+                        }
                     }
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        block_on(team.comm(), calls)
     }
 }

@@ -12,7 +12,7 @@
 //! | [`Clock::compute`] | the core of the node that is free first |
 //! | [`Clock::message`] between nodes | the link of the sender, latency, the link of the receiver |
 //! | [`Clock::message`] within a node | a core of the sender's node |
-//! | [`Clock::access`] | the servers of its stripes: processor, cache, device; links if remote |
+//! | [`Clock::access`], [`Clock::list`] | the servers of its stripes: processor, cache, device; links if remote |
 //! | [`Clock::flush`] | the devices of all servers, for what their caches still hold |
 //!
 //! Cost: memory for the machine (8 bytes for each core, 16 for each link) and the map of the caches
@@ -25,6 +25,7 @@
 //! sum; the cache writes back only what it needs the room of.
 
 mod cache;
+mod costs;
 mod storage;
 
 use super::Direction;
@@ -33,6 +34,7 @@ use crate::number::{narrow, real};
 use storage::{Served, Server, Share};
 
 pub use cache::CACHE_GRAIN_BYTES;
+pub use costs::{Costs, Work};
 
 /// When something begins and ends, in seconds from the start of the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -79,6 +81,12 @@ pub struct Storage {
     pub cache_bytes_per_s: f64,
     /// The link of each server; `None` for storage of the node itself.
     pub link: Option<Link>,
+    /// The link of each node to the servers, if it is another one than that of its messages.
+    pub network: Option<Link>,
+    /// Clients divide longer accesses into requests of this size, one after the other.
+    pub request_bytes_max: u64,
+    /// Regions in a request of a list; 1 if servers know no lists.
+    pub request_regions_max: u64,
 }
 
 impl Storage {
@@ -93,6 +101,9 @@ impl Storage {
             cache_bytes: 0,
             cache_bytes_per_s: f64::INFINITY,
             link: None,
+            network: None,
+            request_bytes_max: u64::MAX,
+            request_regions_max: 1,
         }
     }
 
@@ -160,6 +171,8 @@ pub struct Clock {
     cores: Vec<f64>,
     /// When the link of each node is free, out and in.
     links: Vec<Duplex>,
+    /// The same of the links to storage, where those are others.
+    storage_links: Vec<Duplex>,
     servers: Vec<Server>,
     total_s: f64,
     busy: Busy,
@@ -233,6 +246,7 @@ impl Clock {
             machine,
             cores: vec![0.0; narrow(count)],
             links: vec![Duplex::default(); narrow(u64::from(nodes))],
+            storage_links: vec![Duplex::default(); narrow(u64::from(nodes))],
             servers: (0..machine.storage.servers.max(1))
                 .map(|_| Server::new(&machine.storage))
                 .collect(),
@@ -318,6 +332,16 @@ impl Clock {
         self.done(begin_s.min(end_s), end_s)
     }
 
+    /// A list of regions by a rank: each server that has some gets one request with its own.
+    pub fn list(&mut self, rank: u32, regions: &[Access], after_s: f64) -> Span {
+        let (mut begin_s, mut end_s) = (f64::INFINITY, after_s);
+        for request in storage::requests_of_list(&self.machine.storage, regions) {
+            let span = self.access(rank, request, after_s);
+            (begin_s, end_s) = (begin_s.min(span.begin_s), end_s.max(span.end_s));
+        }
+        Span { begin_s: begin_s.min(end_s), end_s }
+    }
+
     /// A server serves a share whose bytes pass the links of node and server; also when the last of
     /// them has passed. The device of a write works as the bytes arrive, the link of a read as the
     /// device delivers them.
@@ -347,12 +371,15 @@ impl Clock {
 
     /// The bytes of a share pass the links of node and server.
     fn carry(&mut self, node: usize, share: &Share, direction: Direction, at_s: f64) -> Span {
-        let network_bytes_per_s = self.machine.network.bytes_per_s;
-        let link_bytes_per_s =
-            self.machine.storage.link.map_or(f64::INFINITY, |link| link.bytes_per_s);
-        let transfer_s = real(share.bytes) / network_bytes_per_s.min(link_bytes_per_s);
+        let Storage { network, link, .. } = self.machine.storage;
+        let (network, links) = match network {
+            Some(network) => (network, &mut self.storage_links),
+            None => (self.machine.network, &mut self.links),
+        };
+        let link_bytes_per_s = link.map_or(f64::INFINITY, |link| link.bytes_per_s);
+        let transfer_s = real(share.bytes) / network.bytes_per_s.min(link_bytes_per_s);
         let [server_in_s, server_out_s] = &mut self.servers[share.server].link_free_s;
-        let link = &mut self.links[node];
+        let link = &mut links[node];
         let (node_free_s, server_free_s) = match direction {
             Direction::Write => (link.out_free_s, server_in_s),
             Direction::Read => (link.inward.free_s(), server_out_s),

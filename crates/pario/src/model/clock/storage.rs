@@ -1,7 +1,9 @@
 //! A storage server: its processor, its cache and its device.
 
+use std::collections::BTreeMap;
+
 use super::cache::{Cache, Transfer};
-use super::{Device, Direction, Span, Storage};
+use super::{Access, Device, Direction, Span, Storage};
 use crate::number::{narrow, real};
 
 /// The part of a request that one server has, as its own contiguous object.
@@ -28,6 +30,34 @@ pub(super) fn shares(storage: &Storage, offset: u64, bytes: u64) -> Vec<Share> {
         Share { server: narrow(server), offset: first, bytes: last - first }
     };
     (0..servers).map(share).filter(|share| share.bytes > 0).collect()
+}
+
+/// The requests of a list. An access is one contiguous range, so what a server has of the list is
+/// moved to the begin of a stripe, where its bytes stay on that server. Lists that have more for a
+/// server are long enough to be spread over all of them, as one range is.
+pub(super) fn requests_of_list(storage: &Storage, regions: &[Access]) -> Vec<Access> {
+    let (stripe, servers) = (storage.stripe_bytes.max(1), u64::from(storage.servers.max(1)));
+    let mut shares: BTreeMap<u64, Access> = BTreeMap::new();
+    for region in regions {
+        let number = region.offset / stripe;
+        let none = Access { offset: number * stripe, bytes: 0, regions: 0, ..*region };
+        let share = shares.entry(number % servers).or_insert(none);
+        share.bytes += region.bytes;
+        share.regions += region.regions;
+    }
+    let spread = |whole: Access, share: &Access| Access {
+        bytes: whole.bytes + share.bytes,
+        regions: whole.regions + share.regions,
+        ..whole
+    };
+    match (regions.first(), shares.values().any(|share| share.bytes > stripe)) {
+        (Some(first), true) => {
+            let offset = first.offset / stripe * stripe;
+            let none = Access { offset, bytes: 0, regions: 0, ..*first };
+            vec![shares.values().fold(none, spread)]
+        }
+        _ => shares.into_values().collect(),
+    }
 }
 
 /// What became of a share.

@@ -121,6 +121,35 @@ fn remote_storage_is_as_fast_as_the_slower_of_link_and_device() {
 }
 
 #[test]
+fn messages_do_not_hold_up_storage_with_a_network_of_its_own() {
+    let storage = Storage { link: Some(LINK), ..Storage::local(DISK) };
+    let end_s = |storage| {
+        let mut clock = Clock::new(machine(2, 1, storage));
+        clock.message(0, 1, 1_000_000, 0.0);
+        clock.access(0, write(0, 1_000_000), 0.0).end_s
+    };
+    // The message has the link of the node for 1 ms; an arm moves and bytes are written for 2 ms.
+    near(end_s(storage), 3000.0);
+    near(end_s(Storage { network: Some(LINK), ..storage }), 2100.0);
+}
+
+#[test]
+fn a_list_is_one_request_to_each_server() {
+    let storage = Storage {
+        servers: 4,
+        stripe_bytes: 250_000,
+        request_us: 100.0,
+        region_us: 10.0,
+        ..Storage::local(DISK)
+    };
+    let mut clock = Clock::new(machine(1, 1, storage));
+    // The first server has two of the regions, and its arm goes to both.
+    let regions = [write(0, 1000), write(250_000, 1000), write(1_000_000, 1000)];
+    near(clock.list(0, &regions, 0.0).end_s, 120.0 + 2000.0 + 2.0);
+    near(clock.busy().servers_s, 230.0);
+}
+
+#[test]
 fn a_cache_hides_the_device_until_it_is_full() {
     let grain = CACHE_GRAIN_BYTES;
     let storage = Storage::local(DISK).cached(2 * grain);
