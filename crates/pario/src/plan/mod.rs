@@ -173,7 +173,8 @@ const PAGE_BYTES: u64 = 4096;
 /// A plan is given up for one that takes less than this part of its time.
 const CLEARLY_FASTER: f64 = 0.75;
 
-/// How a request is carried out. It can be printed, compared, and asked what it is predicted to cost.
+/// How a request is carried out. It can be printed and compared, and says what it is predicted to
+/// cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The strategy.
