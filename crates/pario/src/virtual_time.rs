@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::comm::pause;
-use crate::model::clock::{Access, Clock, Machine};
+use crate::model::clock::{Access, Clock, Machine, Storage};
 use crate::number::index;
 use crate::plan::calls_at_once;
 use crate::storage::Timer;
@@ -136,6 +136,10 @@ pub(crate) struct VirtualTimer;
 impl Timer for VirtualTimer {
     fn now(&self) -> Duration {
         now().unwrap_or_default()
+    }
+
+    fn storage(&self) -> Option<Storage> {
+        current().map(|(timeline, _)| timeline.machine.storage)
     }
 
     fn wait(&self, _arrival: Duration, accesses: &[Access]) {
