@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, value_parser};
-use pario::model::presets::{Device, Link};
+use pario::model::presets::Link;
 use pario_lab::failure::Failure;
 use pario_lab::measure::Directions;
 use pario_lab::predict::{self, Query};
+use pario_lab::scenario::device::{self, DeviceChoice};
 use pario_lab::scenario::workloads::{Workloads, parse_name};
 use pario_lab::{hint, size};
 
@@ -118,9 +119,13 @@ struct CallArguments {
     #[arg(long, value_name = "NAME", value_parser = parse_link)]
     network: Option<Link>,
 
-    /// Storage is this device, without a cache
-    #[arg(long, value_name = "NAME", value_parser = parse_device)]
-    device: Option<(String, Device)>,
+    /// Storage is this device, as with `pario bench`: hdd, sata-ssd, nvm, or FILE.toml
+    #[arg(long, value_name = "DEVICE", value_parser = device::parse)]
+    device: Option<DeviceChoice>,
+
+    /// Page cache of that device
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "device")]
+    device_cache: Option<u64>,
 
     /// A hint of the program, as cb_nodes=4; may be repeated. One without effect is refused: the
     /// answer would be about other hints
@@ -203,7 +208,7 @@ impl CallArguments {
             profile: self.profile,
             directory: self.dir,
             network: self.network,
-            device: self.device,
+            device: self.device.map(|device| device.cached(self.device_cache.unwrap_or(0))),
             hints: self.hints,
             run: self.run,
             svg: self.svg,
@@ -258,11 +263,4 @@ fn parse_link(text: &str) -> Result<Link, String> {
     });
     let names: Vec<&str> = Link::PRESETS.iter().map(|(name, _)| *name).collect();
     pair.ok_or_else(|| format!("use {} or LATENCY_US:MB_PER_S, as 2:12000", names.join(", ")))
-}
-
-/// Reads the name of a device.
-fn parse_device(text: &str) -> Result<(String, Device), String> {
-    let names: Vec<&str> = Device::PRESETS.iter().map(|(name, _)| *name).collect();
-    let device = Device::named(text).ok_or_else(|| format!("use {}", names.join(", ")))?;
-    Ok((text.to_owned(), device))
 }

@@ -30,6 +30,10 @@ impl Timer for VirtualTimer {
         RankClock::current().map(|clock| clock.now()).unwrap_or_default()
     }
 
+    fn storage(&self) -> Option<Storage> {
+        RankClock::current().map(|clock| clock.machine().storage)
+    }
+
     fn wait(&self, _arrival: Duration, accesses: &[Access]) {
         let Some(clock) = RankClock::current() else { return };
         clock.charge(Work::Call { bytes: accesses.iter().map(|access| access.bytes).sum() });

@@ -240,7 +240,8 @@ fn device(options: &Options, on_mpi: bool) -> Result<Option<NamedDriver>, Failur
         let text = "--device: processes would have one each; --embedded makes ranks threads";
         return Err(Failure::Usage(text.to_owned()));
     }
-    Ok(Some(chosen.driver(options.device_cache)))
+    let chosen = chosen.clone().cached(options.device_cache.unwrap_or(0));
+    Ok(Some((chosen.full_name(), chosen.driver())))
 }
 
 /// The limit of the page cache; this process enters the group, so that ranks must be threads.

@@ -80,9 +80,9 @@ pub(super) fn described(query: &Query, transport: &str) -> Result<Described, Fai
 /// A machine with the parts that a query replaces.
 pub(super) fn replaced(query: &Query, described: Described) -> Described {
     let Described { mut profile, mut origin } = described;
-    if let Some((name, device)) = &query.device {
-        profile = profile.with_device(name, *device);
-        origin = format!("{origin}; device {name}");
+    if let Some(device) = &query.device {
+        profile = device.of_machine(profile);
+        origin = format!("{origin}; device {}", device.full_name());
     }
     if let Some(network) = query.network {
         profile = profile.with_network(network);

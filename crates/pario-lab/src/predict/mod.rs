@@ -23,10 +23,11 @@ mod recorded;
 
 use std::path::{Path, PathBuf};
 
-use pario::model::presets::{Device, Link};
+use pario::model::presets::Link;
 
 use crate::failure::Failure;
 use crate::measure::Directions;
+use crate::scenario::device::DeviceChoice;
 use crate::scenario::workloads::Workloads;
 
 /// What is asked: how a call can be served, on which machine.
@@ -52,8 +53,8 @@ pub struct Query {
     pub directory: Option<PathBuf>,
     /// Another network between nodes.
     pub network: Option<Link>,
-    /// The device of the storage, without a cache, and its name.
-    pub device: Option<(String, Device)>,
+    /// The device of the storage.
+    pub device: Option<DeviceChoice>,
     /// Hints of the program.
     pub hints: Vec<(String, String)>,
     /// Whether every way is run, and measured.

@@ -3,29 +3,48 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pario::model::clock::Storage;
 use pario::model::presets::Device;
+use pario::model::profile::Profile;
 use pario::own_file;
 use pario::storage::{Driver, Emulated, Posix};
 
 /// A description has some lines.
 const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;
 
-/// A device by its name.
+/// A device by its name, maybe behind a page cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceChoice {
     name: String,
     device: Device,
+    cache_bytes: u64,
 }
 
 impl DeviceChoice {
-    /// Its name with its page cache, and files of the system with its times.
-    pub(crate) fn driver(&self, cache_bytes: Option<u64>) -> (String, Arc<dyn Driver>) {
-        let driver = Emulated::new(Arc::new(Posix), self.device, cache_bytes.unwrap_or(0));
-        let name = match cache_bytes {
-            Some(bytes) => format!("{} with a page cache of {bytes} bytes", self.name),
-            None => self.name.clone(),
-        };
-        (name, Arc::new(driver))
+    /// The same behind a page cache of this size; 0 for none.
+    #[must_use]
+    pub fn cached(self, cache_bytes: u64) -> DeviceChoice {
+        DeviceChoice { cache_bytes, ..self }
+    }
+
+    /// Its name with its page cache.
+    pub(crate) fn full_name(&self) -> String {
+        match self.cache_bytes {
+            0 => self.name.clone(),
+            bytes => format!("{} with a page cache of {bytes} bytes", self.name),
+        }
+    }
+
+    /// Files of the system with its times.
+    pub(crate) fn driver(&self) -> Arc<dyn Driver> {
+        Arc::new(Emulated::new(Arc::new(Posix), self.device, self.cache_bytes))
+    }
+
+    /// A machine whose storage it is: what planners learn from [`DeviceChoice::driver`].
+    pub(crate) fn of_machine(&self, profile: Profile) -> Profile {
+        let storage = Storage::local(self.device);
+        let storage = if self.cache_bytes > 0 { storage.cached(self.cache_bytes) } else { storage };
+        profile.with_storage(&self.name, storage)
     }
 }
 
@@ -36,7 +55,7 @@ impl DeviceChoice {
 pub fn parse(text: &str) -> Result<DeviceChoice, String> {
     let name = text.to_owned();
     if let Some(device) = Device::named(text) {
-        return Ok(DeviceChoice { name, device });
+        return Ok(DeviceChoice { name, device, cache_bytes: 0 });
     }
     if !text.ends_with(".toml") {
         let names: Vec<&str> = Device::PRESETS.iter().map(|(name, _)| *name).collect();
@@ -46,7 +65,7 @@ pub fn parse(text: &str) -> Result<DeviceChoice, String> {
     let described = described.map_err(|error| error.to_string())?;
     let device: Device = toml::from_str(&described).map_err(|error| error.to_string())?;
     check(&device)?;
-    Ok(DeviceChoice { name, device })
+    Ok(DeviceChoice { name, device, cache_bytes: 0 })
 }
 
 /// Refuses what makes no sense.

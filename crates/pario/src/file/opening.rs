@@ -252,9 +252,14 @@ impl OwnFacts {
             _ if capabilities.in_memory => "tmpfs",
             known => known.map_or("other", |known| known.name),
         };
-        let found = match &options.profile {
-            Some(profile) => Found::new(profile.clone()),
-            None => profile::find(communicator.transport(), file_system, communicator.rank()),
+        let known = || profile::find(communicator.transport(), file_system, communicator.rank());
+        let found = match (&options.profile, capabilities.described) {
+            (Some(profile), _) => Found::new(profile.clone()),
+            (None, Some(described)) => {
+                let profile = known().profile;
+                Found::new(Profile::clone(&profile).with_storage("described", described))
+            }
+            (None, None) => known(),
         };
         let reported = Reported {
             visible: Visible::of(nodes, capabilities.file_system),

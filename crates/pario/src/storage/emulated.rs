@@ -66,7 +66,7 @@ impl Emulated {
             storage: if cache_bytes > 0 { local.cached(cache_bytes) } else { local },
         };
         let (begin, clock) = (Instant::now(), Mutex::new(Clock::new(machine)));
-        Emulated::timed(inner, Arc::new(Sleeper { begin, clock }))
+        Emulated::timed(inner, Arc::new(Sleeper { begin, storage: machine.storage, clock }))
     }
 
     /// With a timer from outside.
@@ -108,7 +108,7 @@ impl Layer for EmulatedFile {
     }
 
     fn capabilities(&self, inner: Capabilities) -> Capabilities {
-        Capabilities { in_memory: false, ..inner }
+        Capabilities { in_memory: false, described: self.timer.storage(), ..inner }
     }
 }
 
@@ -154,6 +154,9 @@ pub(crate) trait Timer: Send + Sync {
     /// The time of the caller.
     fn now(&self) -> Duration;
 
+    /// The storage whose time passes, if there is one.
+    fn storage(&self) -> Option<clock::Storage>;
+
     /// Returns when the device is done with accesses that arrived together at that time.
     fn wait(&self, arrival: Duration, accesses: &[Access]);
 
@@ -164,6 +167,7 @@ pub(crate) trait Timer: Send + Sync {
 /// The one device behind all opens. Threads sleep until it is done; times count from `begin`.
 struct Sleeper {
     begin: Instant,
+    storage: clock::Storage,
     clock: Mutex<Clock>,
 }
 
@@ -184,6 +188,10 @@ impl Sleeper {
 impl Timer for Sleeper {
     fn now(&self) -> Duration {
         self.begin.elapsed()
+    }
+
+    fn storage(&self) -> Option<clock::Storage> {
+        Some(self.storage)
     }
 
     fn wait(&self, arrival: Duration, accesses: &[Access]) {

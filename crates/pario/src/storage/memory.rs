@@ -146,6 +146,7 @@ impl Storage for MemoryFile {
             block_bytes: PAGE_BYTES,
             in_memory: true,
             file_system: None,
+            described: None,
         }
     }
 

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorClass, Result};
+use crate::model::clock;
 
 pub(crate) mod data_files;
 mod emulated;
@@ -122,7 +123,7 @@ impl Deletion {
 }
 
 /// What an open file can do beyond the required calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// [`Storage::try_lock`] excludes other opens of the same file.
@@ -133,6 +134,9 @@ pub struct Capabilities {
     pub in_memory: bool,
     /// The file system, where it is known.
     pub file_system: Option<FileSystem>,
+    /// What accesses cost, if they take the time of storage that is described. Plans follow it, as
+    /// they follow a profile that was measured.
+    pub described: Option<clock::Storage>,
 }
 
 /// What is known of a file system, whatever file it is.
@@ -148,7 +152,13 @@ pub struct FileSystem {
 impl Default for Capabilities {
     /// The least that a file can do; a driver sets what it can do beyond that.
     fn default() -> Capabilities {
-        Capabilities { range_locks: false, block_bytes: 4096, in_memory: false, file_system: None }
+        Capabilities {
+            range_locks: false,
+            block_bytes: 4096,
+            in_memory: false,
+            file_system: None,
+            described: None,
+        }
     }
 }
 

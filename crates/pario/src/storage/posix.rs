@@ -165,6 +165,7 @@ impl PosixFile {
             file_system: rustix::fs::fstatfs(&file)
                 .ok()
                 .and_then(|system| kinds::known(system.f_type)),
+            described: None,
         };
         let synced = StickySync::default();
         Ok(PosixFile { file, mode, capabilities, locks, synced, _data: DataFile::new(&metadata) })

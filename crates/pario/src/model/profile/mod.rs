@@ -22,6 +22,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::clock;
 use super::presets::{Device, Link};
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::real;
@@ -135,6 +136,46 @@ pub struct Accesses {
     /// All ranks together, as `contiguous`, again and again with the same bytes.
     #[serde(default, skip_serializing_if = "Reuse::is_empty")]
     pub reused: Reuse,
+}
+
+impl Storage {
+    /// What storage costs that is described and has no cache.
+    fn of(described: &clock::Storage) -> Storage {
+        let device = described.device;
+        Storage {
+            read: Accesses::of(described, device.read_bytes_per_s),
+            write: Accesses::of(described, device.write_bytes_per_s),
+        }
+    }
+}
+
+impl Accesses {
+    /// What accesses cost of which each device moves so many bytes per second.
+    fn of(described: &clock::Storage, bytes_per_s: f64) -> Accesses {
+        const LENGTHS: [u64; 6] = [4, 512, 4096, 65536, 1 << 20, 16 << 20];
+        let clock::Storage { device, link, request_us, region_us, .. } = *described;
+        let (way_us, way_bytes_per_s) =
+            link.map_or((0.0, f64::INFINITY), |link| (link.latency_us, link.bytes_per_s));
+        let bytes_per_s = bytes_per_s.min(way_bytes_per_s) * f64::from(described.servers.max(1));
+        let call_us = device.latency_us + request_us + region_us + way_us;
+        let us = |bytes: u64, before_us: f64| before_us + real(bytes) / bytes_per_s * 1e6;
+        let curve = |before_us: f64| {
+            Curve::from_times_us(LENGTHS.map(|bytes| (bytes, us(bytes, before_us))))
+        };
+        Accesses {
+            call_us,
+            sequential: curve(call_us),
+            contiguous: None,
+            scattered: curve(call_us + device.positioning_us),
+            aligned: None,
+            new_file: None,
+            direct: Some(curve(call_us + device.positioning_us)),
+            positioning_us: device.positioning_us,
+            concurrent: Concurrency { ranks: vec![1], bytes_per_s: vec![bytes_per_s] },
+            concurrent_contiguous: None,
+            reused: Reuse::default(),
+        }
+    }
 }
 
 /// Costs of copies.
@@ -302,36 +343,22 @@ impl Profile {
         self
     }
 
-    /// The same machine with storage on a device by itself, without a cache: every access has its
-    /// latency, and one that does not continue the last one has to position. All ranks together
-    /// have the bandwidth of the device; the accesses of several ranks do not continue each other.
+    /// The same machine with storage on a device by itself, without a cache.
     #[must_use]
-    pub fn with_device(mut self, name: &str, device: Device) -> Profile {
-        const LENGTHS: [u64; 6] = [4, 512, 4096, 65536, 1 << 20, 16 << 20];
-        let accesses = |bytes_per_s: f64| {
-            let us = |bytes: u64, before_us: f64| before_us + real(bytes) / bytes_per_s * 1e6;
-            let curve = |before_us: f64| {
-                Curve::from_times_us(LENGTHS.map(|bytes| (bytes, us(bytes, before_us))))
-            };
-            let positioned_us = device.positioning_us + device.latency_us;
-            Accesses {
-                call_us: device.latency_us,
-                sequential: curve(device.latency_us),
-                contiguous: None,
-                scattered: curve(positioned_us),
-                aligned: None,
-                new_file: None,
-                direct: Some(curve(positioned_us)),
-                positioning_us: device.positioning_us,
-                concurrent: Concurrency { ranks: vec![1], bytes_per_s: vec![bytes_per_s] },
-                concurrent_contiguous: None,
-                reused: Reuse::default(),
-            }
-        };
-        self.storage = Storage {
-            read: accesses(device.read_bytes_per_s),
-            write: accesses(device.write_bytes_per_s),
-        };
+    pub fn with_device(self, name: &str, device: Device) -> Profile {
+        self.with_storage(name, clock::Storage::local(device))
+    }
+
+    /// The same machine with storage that is described. Every access has the latency of the device
+    /// and of the way there, and one that does not continue the last one has to position. All ranks
+    /// together have the bandwidth of the devices; the accesses of several ranks do not continue
+    /// each other. Behind a page cache, accesses cost what they cost on this machine, as if the
+    /// cache held them all.
+    #[must_use]
+    pub fn with_storage(mut self, name: &str, described: clock::Storage) -> Profile {
+        if described.cache_bytes == 0 {
+            self.storage = Storage::of(&described);
+        }
         self.machine.file_system = name.to_owned();
         self.defaults.insert("storage".to_owned(), "described, not measured".to_owned());
         self
