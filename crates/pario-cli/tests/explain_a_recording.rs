@@ -76,6 +76,15 @@ fn program(scratch: &Scratch, file: &str, hints: &[(&str, &str)]) {
     results.into_iter().for_each(|result| result.unwrap());
 }
 
+/// All calls took a second: how busy this machine is does not decide what is shown or advised.
+fn take_a_second(scratch: &Scratch) {
+    let mut recorded = scratch.line();
+    for call in recorded["calls"].as_array_mut().unwrap() {
+        call["seconds"] = json!(1.0);
+    }
+    std::fs::write(&scratch.0, format!("{recorded}\n")).unwrap();
+}
+
 /// The recording has all that the program knew: the same prediction comes out.
 #[test]
 fn the_prediction_of_the_program_comes_out_again() {
@@ -88,6 +97,7 @@ fn the_prediction_of_the_program_comes_out_again() {
     ] {
         let scratch = Scratch::new(name);
         program(&scratch, &format!("memory:{name}"), hints);
+        take_a_second(&scratch);
         let recorded = scratch.line();
         let documents = documents(&scratch, &[]);
         assert_eq!(documents.len(), 2, "a write and a read");
@@ -111,6 +121,7 @@ fn the_prediction_of_the_program_comes_out_again() {
 fn a_hint_that_forbids_the_best_way_is_named_with_its_better_value() {
     let scratch = Scratch::new("disabled");
     program(&scratch, "memory:disabled", &[("romio_cb_write", "disable"), ("cb_node", "2")]);
+    take_a_second(&scratch);
     let documents = documents(&scratch, &[]);
     let of = |name: &str| documents.iter().find(|one| one["direction"] == name).unwrap();
     let change = &of("write")["changes"][0];
@@ -265,6 +276,28 @@ fn advice_follows_what_was_measured() {
     assert!(!advice.contains("faster storage"), "{advice}");
 }
 
+/// Another way was advised for what it is predicted to take less than, though the call took less.
+#[test]
+fn no_hint_is_better_left_out_that_took_less_than_others_are_predicted_to() {
+    let with_hint = |seconds: f64| {
+        let mut line = long_exchange();
+        line["hints"] = json!([{"name": "pario_strategy", "value": "direct", "origin": "program"}]);
+        for call in line["calls"].as_array_mut().unwrap() {
+            (call["strategy"], call["reason"]) = (json!("direct"), json!("asked for by a hint"));
+            (call["pieces"], call["piece_bytes"]) = (json!(262_144), json!(64));
+            (call["aggregators"], call["windows"]) = (json!(0), json!(""));
+            (call["seconds"], call["exchange_seconds"]) = (json!(seconds), json!(0));
+        }
+        let document = documents(&Scratch::with("took", &[line]), &[]).remove(0);
+        let advice = document["advice"].as_str().unwrap().to_owned();
+        (document["changes"].as_array().unwrap().len(), advice)
+    };
+    let (changes, advice) = with_hint(9.0);
+    assert!(changes == 1 && advice.contains("(measured: 9.00 s)"), "{advice}");
+    let (changes, advice) = with_hint(1e-6);
+    assert!(changes == 0 && advice.contains("faster than what was measured"), "{advice}");
+}
+
 /// What a program can do is never called nothing.
 #[test]
 fn advice_does_not_contradict_itself() {
@@ -296,7 +329,7 @@ fn a_file_that_was_opened_twice_has_two_names_and_all_shares_make_100_percent() 
     let documents = documents(&scratch, &[]);
     let names: Vec<&str> = documents.iter().map(|one| one["workload"].as_str().unwrap()).collect();
     let expected =
-        ["first open of small.dat: write", "second open of small.dat: write", "a.dat: write"];
+        ["small.dat, opening 1 of 2: write", "small.dat, opening 2 of 2: write", "a.dat: write"];
     assert_eq!(names, expected);
     let percent = |one: &Value| one["share_percent"].as_f64().unwrap();
     let all: f64 = documents.iter().map(percent).sum();

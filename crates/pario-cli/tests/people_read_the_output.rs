@@ -50,6 +50,7 @@ fn nothing_is_said_when_nobody_reads_the_output_any_more() {
         &["explain", "paper"],
         &["study"],
         &["study", "000-fig4", "--mode=count", "--output=/dev/null"],
+        &["report", "--csv=/dev/stdout", "../../benchmarks/studies/expected.jsonl"],
         &["bench", "--quick", "--embedded", "--dir", directory, "--json"],
         &calibrate,
         &["help"],

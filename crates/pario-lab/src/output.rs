@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use pario::own_file;
@@ -101,7 +103,19 @@ pub fn print(text: &str, json: bool) -> Result<(), Failure> {
 /// What is there instead of a regular file, opened.
 fn stream(path: &Path) -> Option<io::Result<File>> {
     let found = fs::metadata(path).ok().filter(|found| !found.is_file());
-    found.map(|_| own_file::open_stream_for_output(path))
+    found.map(|found| {
+        let stream = own_file::open_stream_for_output(path)?;
+        match found.file_type().is_fifo() {
+            true => for_writing_only(&stream),
+            false => Ok(stream),
+        }
+    })
+}
+
+/// The same pipe, opened for writing alone: who could read it as well never learns that nobody else
+/// does, and would wait for room in it for ever.
+fn for_writing_only(pipe: &File) -> io::Result<File> {
+    File::options().write(true).open(format!("/proc/self/fd/{}", pipe.as_raw_fd()))
 }
 
 /// Replaces a regular file, or makes it; `fill` writes what it has.

@@ -12,9 +12,10 @@
 //! data takes them: to ask all others costs more than the slip.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstatfs};
 
@@ -71,6 +72,8 @@ pub fn open_for_statistics(path: &Path) -> io::Result<File> {
     let file = checked(options.read(true).append(true).create(true), path, Streams::Accepted)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
+        // See `append`.
+        fcntl_setfl(&file, fcntl_getfl(&file)? | OFlags::NONBLOCK)?;
         return Ok(file);
     }
     if data_files::is_open(&metadata) {
@@ -80,6 +83,37 @@ pub fn open_for_statistics(path: &Path) -> io::Result<File> {
         true => Ok(file),
         false => Err(refused("the file has other contents than statistics")),
     }
+}
+
+/// Appends to what [`open_for_statistics`] has opened. Who reads a pipe may be gone, and that is not
+/// seen by a process which can read the pipe itself, as this one can. So the pipe is waited for only
+/// while somebody reads it, and some seconds more.
+///
+/// # Errors
+/// `TimedOut` if nobody reads a full pipe, and what the system says.
+pub fn append(file: &File, bytes: &[u8]) -> io::Result<()> {
+    append_patiently(file, bytes, 1000)
+}
+
+/// Gives up after so many looks in a row, 10 ms apart, at a pipe that stays full.
+fn append_patiently(mut file: &File, mut bytes: &[u8], looks: u32) -> io::Result<()> {
+    let mut full = 0;
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => (bytes, full) = (&bytes[written..], 0),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock && full < looks => {
+                full += 1;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Err(io::Error::new(ErrorKind::TimedOut, "nobody reads this pipe"));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Whether a file is empty, or begins as `pario run --stats` or the first close of a file has it.
@@ -155,4 +189,29 @@ fn kind(metadata: &Metadata) -> &'static str {
 
 fn refused(reason: impl Into<String>) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, reason.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_pipe_is_waited_for_only_while_somebody_reads_it() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let path = format!("/dev/fd/{}", writer.as_raw_fd());
+        let statistics = open_for_statistics(Path::new(&path)).unwrap();
+        drop(writer);
+        let long = vec![b'a'; 1 << 20];
+        let read = std::thread::spawn(move || {
+            let mut found = vec![0; 1 << 20];
+            reader.read_exact(&mut found).map(|()| (reader, found))
+        });
+        append(&statistics, &long).unwrap();
+        let (reader, found) = read.join().unwrap().unwrap();
+        assert_eq!(found, long);
+        drop(reader);
+        let error = append_patiently(&statistics, &long, 3).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+    }
 }

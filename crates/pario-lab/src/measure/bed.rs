@@ -531,7 +531,7 @@ fn name_call(statistics: &mut CallStatistics, file: &File) {
 
 fn block_statistics(direction: Direction, len: u64, storage: Duration) -> CallStatistics {
     let mut statistics = CallStatistics::default();
-    (statistics.rounds, statistics.storage) = (1, storage);
+    statistics.storage = storage;
     (statistics.requested_bytes, statistics.moved_bytes) = (len, len);
     match direction {
         Direction::Write => {

@@ -1,5 +1,7 @@
 //! What a caller can change, and what it would gain by that.
 
+use std::fmt;
+
 use pario::plan::{Cause, Part};
 use pario::{Environment, HintSet};
 use serde::Serialize;
@@ -22,6 +24,31 @@ pub(super) struct Change {
     pub(super) predicted_ms: f64,
 }
 
+/// What calls take as they are made now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    pub(super) predicted_ms: f64,
+    pub(super) measured_ms: Option<f64>,
+}
+
+impl Now {
+    /// Whether a change leaves less than this part of what is predicted, and less than what was
+    /// measured.
+    pub(super) fn is_worth(&self, change_ms: f64, part: f64) -> bool {
+        change_ms < part * self.predicted_ms && self.measured_ms.is_none_or(|ms| change_ms < ms)
+    }
+}
+
+impl fmt::Display for Now {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&time(self.predicted_ms))?;
+        match self.measured_ms {
+            Some(ms) => write!(formatter, " (measured: {})", time(ms)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A hint that somebody gave.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
@@ -37,14 +64,14 @@ pub(super) fn hint_set<'a>(given: impl IntoIterator<Item = &'a Given>) -> HintSe
 }
 
 /// The hint that is better left out, or all of them; none if that gains nothing in comparison with
-/// what is predicted now.
+/// what is predicted and measured now.
 ///
 /// # Errors
 /// As [`explain`].
 pub(super) fn hint_change(
     question: &Question,
     given: &[Given],
-    now_ms: f64,
+    now: Now,
 ) -> pario::Result<Option<Change>> {
     let mut best: Option<Change> = None;
     for index in 0..given.len() {
@@ -53,10 +80,10 @@ pub(super) fn hint_change(
         let answer = with_hints(question, hints)?;
         let chosen = answer.chosen();
         let predicted_ms = chosen.total_us() / 1e3;
-        let limit_ms = best.as_ref().map_or(now_ms * WORTH, |best| best.predicted_ms);
-        if predicted_ms < limit_ms {
+        let is_best = best.as_ref().is_none_or(|best| predicted_ms < best.predicted_ms);
+        if is_best && now.is_worth(predicted_ms, WORTH) {
             let strategy = chosen.strategy.to_string();
-            best = Some(without(&given[index], &strategy, (predicted_ms, now_ms)));
+            best = Some(without(&given[index], &strategy, (predicted_ms, now)));
         }
     }
     if best.is_some() || given.len() < 2 {
@@ -66,14 +93,13 @@ pub(super) fn hint_change(
     let predicted_ms = answer.chosen().total_us() / 1e3;
     let names: Vec<String> = given.iter().map(Given::shown).collect();
     let what = format!(
-        "leave out the hints {}: {} is predicted to take {} instead of {}",
+        "leave out the hints {}: {} is predicted to take {} instead of {now}",
         names.join(", "),
         answer.chosen().strategy,
         time(predicted_ms),
-        time(now_ms)
     );
     let change = Change { what, hint: None, value: None, predicted_ms };
-    Ok((predicted_ms < now_ms * WORTH).then_some(change))
+    Ok(now.is_worth(predicted_ms, WORTH).then_some(change))
 }
 
 fn with_hints(question: &Question, hints: HintSet) -> pario::Result<Answer> {
@@ -89,15 +115,14 @@ impl Given {
 }
 
 /// The advice to do without a hint.
-fn without(hint: &Given, strategy: &str, (predicted_ms, now_ms): (f64, f64)) -> Change {
+fn without(hint: &Given, strategy: &str, (predicted_ms, now): (f64, Now)) -> Change {
     let (_, defaults) = HintSet::new().resolve("".as_ref(), &Environment::default());
     let value = defaults.value(&hint.name).map(str::to_owned);
     let (name, shown) = (&hint.name, hint.shown());
     let mut what = format!(
-        "leave out the hint {shown} ({}): {strategy} is predicted to take {} instead of {}",
+        "leave out the hint {shown} ({}): {strategy} is predicted to take {} instead of {now}",
         hint.origin,
         time(predicted_ms),
-        time(now_ms)
     );
     if let Some(value) = &value {
         what += &format!("; to try it: pario run --hint {name}={value} -- COMMAND");
@@ -238,11 +263,14 @@ pub(super) fn best(chosen: &Row, rows: &[Row]) -> String {
                 }
             )
         }
-        Some(next) => {
-            format!(
-                "no other way is predicted to be clearly faster: {} takes about as long",
-                next.strategy
-            )
-        }
+        Some(next) if chosen.measured_ms.is_some_and(|ms| ms <= next.predicted_ms) => format!(
+            "no other way is predicted to be faster than what was measured: {} takes {}",
+            next.strategy,
+            time(next.predicted_ms)
+        ),
+        Some(next) => format!(
+            "no other way is predicted to be clearly faster: {} takes about as long",
+            next.strategy
+        ),
     }
 }

@@ -57,7 +57,7 @@ pub(super) struct Row {
     pub(super) predicted_ms: f64,
     /// If it was run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    measured_ms: Option<f64>,
+    pub(super) measured_ms: Option<f64>,
     /// The prediction in comparison with that: negative if it took longer.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_percent: Option<f64>,
@@ -326,7 +326,9 @@ fn write_ways(out: &mut dyn Write, ways: &[Row]) -> io::Result<()> {
             write!(out, " {:>11}", time(ms))?;
         }
         let phases = row.phases.map_or(String::new(), |phases| phases.to_string());
-        writeln!(out, " {:>6} {phases:>6} {:>7}", row.aggregators, row.rounds)?;
+        // Ranks that work for themselves have no rounds.
+        let rounds = if row.aggregators > 0 { row.rounds.to_string() } else { String::new() };
+        writeln!(out, " {:>6} {phases:>6} {rounds:>7}", row.aggregators)?;
     }
     Ok(())
 }

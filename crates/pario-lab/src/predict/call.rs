@@ -3,7 +3,7 @@
 use pario::model::Direction;
 use pario::plan::{Conditions, InMemory, Request};
 
-use super::advice::{Change, Given, WORTH, hint_change};
+use super::advice::{Change, Given, Now, WORTH, hint_change};
 use super::answer::{Document, Scene, time};
 use super::machine::Described;
 use super::{Query, answer, answers, machine, measured, recorded};
@@ -138,10 +138,10 @@ fn document(
         share_percent: None,
     };
     let hints: Vec<Given> = given(query).collect();
-    let now_ms = answer.chosen().total_us() / 1e3;
-    let hint = hint_change(&question, &hints, now_ms).map_err(usage)?;
+    let now = Now { predicted_ms: answer.chosen().total_us() / 1e3, measured_ms: None };
+    let hint = hint_change(&question, &hints, now).map_err(usage)?;
     let collective = match query.independent {
-        true => collective_change(&question, all, now_ms).map_err(usage)?,
+        true => collective_change(&question, all, now).map_err(usage)?,
         false => None,
     };
     let document = Document::new(scene, &answer, (answer.chosen(), answer.chosen().reason));
@@ -152,7 +152,7 @@ fn document(
 fn collective_change(
     question: &Question,
     requests: Vec<Request>,
-    now_ms: f64,
+    now: Now,
 ) -> pario::Result<Option<Change>> {
     let mut together = question.clone();
     let conditions = Conditions::collective(question.conditions.direction);
@@ -160,13 +160,12 @@ fn collective_change(
     let answer = explain(&together)?;
     let predicted_ms = answer.chosen().total_us() / 1e3;
     let what = format!(
-        "call collectively: {} is predicted to take {} instead of {}",
+        "call collectively: {} is predicted to take {} instead of {now}",
         answer.chosen().strategy,
         time(predicted_ms),
-        time(now_ms)
     );
     let change = Change { what, hint: None, value: None, predicted_ms };
-    Ok((predicted_ms < WORTH * now_ms).then_some(change))
+    Ok(now.is_worth(predicted_ms, WORTH).then_some(change))
 }
 
 fn request(workload: &dyn Workload, rank: u32) -> pario::Result<Request> {

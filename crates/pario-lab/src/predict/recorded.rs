@@ -16,7 +16,7 @@ use pario::model::profile::Profile;
 use pario::plan::{Conditions, Plan, Request};
 
 use super::Query;
-use super::advice::{Change, Given, hint_change, hint_set};
+use super::advice::{Change, Given, Now, hint_change, hint_set};
 use super::answer::{Document, Measured, Scene, size, time};
 use super::call;
 use super::machine::Described;
@@ -107,7 +107,7 @@ pub(super) fn documents(query: &Query, path: &Path) -> Result<Vec<Document>, Fai
     Ok(documents)
 }
 
-/// A name for each recorded open, without directories where that names one file only.
+/// A name for each recorded opening, without directories where that names one file only.
 fn names(recordings: &[Recording]) -> Vec<String> {
     let short = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
     let name = |(index, recording): (usize, &Recording)| {
@@ -121,19 +121,10 @@ fn names(recordings: &[Recording]) -> Vec<String> {
         let name = pario::escaped(&name).into_owned();
         match same(recordings) {
             1 => name,
-            _ => format!("{} of {name}", open_number(same(&recordings[..index]))),
+            count => format!("{name}, opening {} of {count}", same(&recordings[..index]) + 1),
         }
     };
     recordings.iter().enumerate().map(name).collect()
-}
-
-/// The place of an open among those of a file, which count from 0.
-fn open_number(index: usize) -> String {
-    let words = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"];
-    match words.get(index) {
-        Some(word) => format!("{word} open"),
-        None => format!("open {}", index + 1),
-    }
 }
 
 /// A file that was opened, with its calls.
@@ -381,7 +372,10 @@ fn document(
         None => (answer.chosen(), answer.chosen().reason),
     };
     let now_ms = taken.total_us() / 1e3;
-    let hint = hint_change(&question, &setting.given, now_ms).map_err(usage)?;
+    // Other hints are another way, of which nothing was measured.
+    let measured_ms = (!setting.is_changed).then_some(done.ms);
+    let now = Now { predicted_ms: now_ms, measured_ms };
+    let hint = hint_change(&question, &setting.given, now).map_err(usage)?;
     let faster = faster(&alike, &done, &answer);
     let combined = combined(setting, kind, (&question, now_ms)).map_err(usage)?;
     let changes: Vec<Change> = hint.into_iter().chain(faster).chain(combined).collect();
@@ -514,8 +508,10 @@ fn combined(
     }
     let requests: Option<Vec<Request>> = sums.iter().map(Sum::request).collect();
     let Some(requests) = requests else { return Ok(None) };
-    let measured_ms = sums.iter().map(|sum| sum.ms).fold(0.0, f64::max);
-    let now_ms = single_ms * f64::from(u32::try_from(calls).unwrap_or(u32::MAX));
+    let now = Now {
+        predicted_ms: single_ms * f64::from(u32::try_from(calls).unwrap_or(u32::MAX)),
+        measured_ms: Some(sums.iter().map(|sum| sum.ms).fold(0.0, f64::max)),
+    };
     let bytes = requests.iter().map(|request| request.bytes).max().unwrap_or(0);
     let conditions = match ranks {
         1 => Conditions::independent(direction),
@@ -532,15 +528,13 @@ fn combined(
     };
     let what = format!(
         "move {calls} calls of each rank by one {name}, with a view of all their pieces ({} of a \
-         rank): {} is predicted to take {} instead of {} (measured: {})",
+         rank): {} is predicted to take {} instead of {now}",
         size(bytes),
         answer.chosen().strategy,
         time(predicted_ms),
-        time(now_ms),
-        time(measured_ms)
     );
     let change = Change { what, hint: None, value: None, predicted_ms };
-    Ok((predicted_ms < COMBINED_WORTH * now_ms).then_some(change))
+    Ok(now.is_worth(predicted_ms, COMBINED_WORTH).then_some(change))
 }
 
 /// The calls of a rank, as one.

@@ -11,7 +11,7 @@ use crate::date;
 
 const MEGABYTE: f64 = 1e6;
 const PARTS_CAPTION: &str = "A bar is the time in the table, its parts are those of the rank with \
-                             the most storage time. Rest: it waits, or does what has no clock.";
+                             the most storage time. Rest: it waits, or does what is not timed.";
 /// As many sizes of blocks are a line; fewer are bars.
 const LINE_POINTS: usize = 3;
 

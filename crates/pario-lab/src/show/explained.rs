@@ -17,12 +17,15 @@ pub(super) fn section(explained: &Explained) -> Section {
         facts.push(("plan".to_owned(), plan.to_owned()));
     }
     Section {
-        title: format!("Ways to {direction} {workload}"),
+        title: match explained.calls {
+            Some(_) => workload.clone(),
+            None => format!("Ways to {direction} {workload}"),
+        },
         summary: format!(
-            "{}; {ranks} ranks on {nodes} node{}. {}",
-            explained.shape,
+            "{shape}; {ranks} ranks on {nodes} node{}. {}",
             if *nodes == 1 { "" } else { "s" },
-            sentences(&explained.advice)
+            sentences(&explained.advice),
+            shape = sentences(&explained.shape).trim_end_matches('.')
         ),
         charts: std::iter::once(chart(explained)).chain(moves(explained)).collect(),
         tables: vec![table(&explained.ways)],
@@ -140,7 +143,8 @@ fn table(ways: &[Way]) -> Table {
             Cell::text(name(way)),
             Cell::number(number(way.predicted_ms)),
             Cell::maybe(way.measured_ms.map(number)),
-            Cell::number(way.rounds),
+            // Ranks that work for themselves have no rounds.
+            Cell::maybe((way.aggregators > 0).then_some(way.rounds)),
             Cell::number(way.aggregators),
             Cell::text(&way.windows),
         ]

@@ -76,10 +76,10 @@ fn show(section: &Section) -> String {
         "<section id=\"{}\"{class}>\n<{title}>{}</{title}>\n<p class=\"summary\">{}</p>\n",
         escape(&section.anchor),
         escape(&section.title),
-        escape(&section.summary)
+        with_code(&section.summary)
     );
     for note in &section.notes {
-        let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(note));
+        let _ = writeln!(text, "<p class=\"note\">{}</p>", with_code(note));
     }
     // One chart of a group has its table beside it, where there is room.
     let is_beside = section.place == Place::Member && section.charts.len() == 1;
@@ -93,7 +93,7 @@ fn show(section: &Section) -> String {
     section.tables.iter().for_each(|one| text += &table(one, part));
     text += "</div>\n</div>\n";
     if !section.facts.is_empty() {
-        let _ = writeln!(text, "<{part}>Machine and hints</{part}>\n<dl>");
+        let _ = writeln!(text, "<{part}>Conditions</{part}>\n<dl>");
         section.facts.iter().for_each(|one| text += &fact(one));
         text += "</dl>\n";
     }
@@ -107,12 +107,25 @@ fn show(section: &Section) -> String {
     text + "</section>\n"
 }
 
+/// A text, escaped; commands between backticks look like commands.
+fn with_code(text: &str) -> String {
+    let mut parts = text.split('`').map(escape).peekable();
+    let mut shown = parts.next().unwrap_or_default();
+    while let Some(code) = parts.next() {
+        match parts.next() {
+            Some(after) => shown += &format!("<code>{code}</code>{after}"),
+            None => shown += &format!("`{code}"),
+        }
+    }
+    shown
+}
+
 /// A name and its value; one of many lines is folded.
 fn fact((name, value): &(String, String)) -> String {
     const LINES: usize = 4;
     let shown = escape(value).replace("&#10;", "\n");
     let shown = match value.lines().count() {
-        0 | 1 => shown,
+        0 | 1 => with_code(value),
         few if few <= LINES => format!("<pre>{shown}</pre>"),
         _ => {
             let first = escape(value.lines().next().unwrap_or_default());

@@ -241,7 +241,7 @@ fn summary(digest: &Digest) -> String {
         count => format!("{count} {what}s"),
     };
     let (ranks, nodes) = (plural(recording.ranks, "rank"), plural(recording.nodes, "node"));
-    let mode = if recording.mode.is_empty() { "" } else { ", opened to " };
+    let mode = if recording.mode.is_empty() { "" } else { ", mode " };
     let moved = size(digest.totals.bytes);
     let date = recording.unix_seconds.map(|time| format!("; recorded {}", date::minute(time)));
     let date = date.unwrap_or_default();
@@ -290,7 +290,7 @@ fn split(digest: &Digest) -> Option<Chart> {
     }
     without_empty(&mut points);
     let recording = &digest.recording;
-    let caption = "Shuffle is without the phases; rest is what has no clock of its own.";
+    let caption = "Shuffle is without the phases; rest is all that is not timed by itself.";
     (!points.is_empty()).then(|| Chart {
         id: format!("{} time", name(recording)),
         title: "Time of each rank in all its calls".to_owned(),
@@ -359,7 +359,8 @@ fn spans(call: &Call, traced: bool) -> Vec<Point> {
     let parts = [
         ("synchronisation", synchronisation),
         ("planning", planning),
-        ("shuffle", phases + shuffle),
+        ("phases", phases),
+        ("shuffle", shuffle),
         ("storage", storage),
         (REST, rest),
     ];
@@ -390,7 +391,7 @@ fn accesses(recording: &Recording) -> Option<Chart> {
         note: format!("{} in {} ms", exactly(event.bytes), number(event.seconds * 1e3)),
     };
     let points: Vec<Point> = recording.events.iter().map(point).collect();
-    let base = "Each dot is one access; what a round moves is a column of dots.";
+    let base = "A dot is the begin of one access; what a round moves is a column of dots.";
     let dropped = recording.events.drawn_note("accesses");
     let dots = dropped.map_or(base.to_owned(), |note| format!("{base} {note}"));
     (!points.is_empty()).then(|| Chart {
@@ -449,7 +450,8 @@ fn calls(digest: &Digest) -> Table {
             Cell::number(line.calls),
             Cell::number(line.ranks.len()),
             Cell::Bytes(line.bytes),
-            Cell::number(line.rounds),
+            // Ranks that work for themselves have no rounds.
+            Cell::maybe((line.aggregators > 0).then_some(line.rounds)),
             Cell::number(line.aggregators),
             Cell::number(line.accesses),
             Cell::number(number(line.seconds * 1e3)),

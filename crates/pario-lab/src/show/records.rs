@@ -105,7 +105,7 @@ impl Times {
     }
 
     /// The parts of a measured time, which they add up to. `rest` is what they leave: the rank
-    /// waits for others, or does what has no clock. Parts that overlapped, and so are longer
+    /// waits for others, or does what is not timed. Parts that overlapped, and so are longer
     /// together, are all shortened by the same factor.
     pub(super) fn within(&self, whole_seconds: f64) -> [(&'static str, f64); 6] {
         let parts = self.parts();
@@ -216,6 +216,8 @@ pub(super) struct Explained {
     pub(super) advice: String,
     #[serde(default)]
     pub(super) plan: String,
+    /// How many recorded calls it is about; none if a workload was described.
+    pub(super) calls: Option<u64>,
     pub(super) ways: Vec<Way>,
     /// Records of earlier versions have none.
     #[serde(default)]

@@ -32,8 +32,9 @@ impl Verdicts {
         verdicts
     }
 
+    /// Kinds that no relation of a table has are left out.
     fn cells(self) -> [Cell; KINDS.len()] {
-        self.0.map(Cell::number)
+        self.0.map(|count| Cell::maybe((count > 0).then_some(count)))
     }
 
     /// In words: those that there are.
@@ -266,30 +267,34 @@ fn scale(values: impl Iterator<Item = f64>) -> Scale {
 }
 
 fn table(rows: &[StudyRow]) -> Table {
+    let with_unit = |value: &Value, unit: String| match value.is_number() && !unit.is_empty() {
+        // A space that does not end a line.
+        true => format!("{}\u{a0}{unit}", shown(value)),
+        false => shown(value),
+    };
     // A column with words among its numbers is read from the left.
-    let cell = |own: fn(&StudyRow) -> &Value, row: &StudyRow| {
+    let cell = |own: fn(&StudyRow) -> &Value, unit: fn(&StudyRow) -> String, row: &StudyRow| {
         let plain = |row: &StudyRow| own(row).is_number() || own(row).is_null();
         match (rows.iter().all(plain), own(row).as_f64().filter(|_| is_size(row))) {
             // A cast that rounds to whole bytes.
             (true, Some(bytes)) => Cell::Bytes(bytes.round() as u64),
             (false, Some(bytes)) => Cell::Text(size(bytes)),
-            (true, None) => Cell::Number(shown(own(row))),
-            (false, None) => Cell::Text(shown(own(row))),
+            (true, None) => Cell::Number(with_unit(own(row), unit(row))),
+            (false, None) => Cell::Text(with_unit(own(row), unit(row))),
         }
     };
     let row = |row: &StudyRow| {
         vec![
             Cell::text(&row.name),
-            cell(|row| &row.paper, row),
-            cell(|row| &row.ours, row),
-            Cell::text(if is_size(row) { String::new() } else { shown(&row.unit) }),
+            cell(|row| &row.paper, |_| String::new(), row),
+            cell(|row| &row.ours, |row| shown(&row.unit), row),
             Cell::text(shown(&row.tolerance)),
             Cell::Verdict(row.verdict.clone()),
         ]
     };
     Table {
         title: "Relations".to_owned(),
-        columns: vec!["relation", "paper", "ours", "unit", "tolerance", "verdict"],
+        columns: vec!["relation", "paper", "ours", "tolerance", "verdict"],
         rows: rows.iter().map(row).collect(),
         ..Table::default()
     }

@@ -9,7 +9,7 @@
 //! they are as good as the nodes' clocks agree.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -309,9 +309,9 @@ pub(super) fn line(summary: &Summary, records: &RankRecords) -> String {
 
 /// Appends a line to a file, in one piece also where several processes do so.
 pub(super) fn append(path: &str, line: &str) -> io::Result<()> {
-    let mut file = own_file::open_for_statistics(Path::new(path))?;
+    let file = own_file::open_for_statistics(Path::new(path))?;
     lock_if_free(&file);
-    file.write_all(line.as_bytes())
+    own_file::append(&file, line.as_bytes())
 }
 
 /// Locks a file against the lines of other processes. One that keeps the lock for long is not

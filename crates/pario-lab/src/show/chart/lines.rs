@@ -40,7 +40,11 @@ pub(super) fn draw(chart: &Chart, (x, y): (Scale, Scale), manner: Manner) -> Str
     };
     let across = Axis::new(all(&mut xs(), &mut ys()), x, (LEFT, WIDTH - RIGHT));
     let upwards = Axis::new(all(&mut ys(), &mut xs()), y, (bottom, top));
-    frame(chart, &mut canvas, (&across, &upwards), (top, bottom));
+    let ticks = match manner {
+        Manner::Joined => ticks_of_values(chart, &across),
+        Manner::Dots { .. } => round_ticks(chart, &across),
+    };
+    frame(chart, &mut canvas, (&across, &upwards), (top, bottom), &ticks);
     if equal {
         let ends = [(LEFT, bottom), (WIDTH - RIGHT, top)];
         canvas.path(&ends, "var(--soft)", Stroke::Dashed);
@@ -93,6 +97,7 @@ fn frame(
     canvas: &mut Canvas,
     (across, upwards): (&Axis, &Axis),
     (top, bottom): (f64, f64),
+    ticks_across: &[f64],
 ) {
     let right = WIDTH - RIGHT;
     let ticks = match is_bytes(&chart.y_name) {
@@ -104,7 +109,7 @@ fn frame(
         canvas.line("grid", (LEFT, y), (right, y));
         canvas.text((LEFT - 6.0, y + 4.0), Anchor::End, "tick", &tick(&chart.y_name, value));
     }
-    for value in ticks_across(chart, across) {
+    for &value in ticks_across {
         let x = across.place(value);
         canvas.line("grid", (x, top), (x, bottom));
         canvas.tick_across((x, bottom + 16.0), &tick(&chart.x_name, value));
@@ -118,7 +123,7 @@ fn frame(
 }
 
 /// The values themselves where they are few, such as sizes of blocks; otherwise round ones.
-fn ticks_across(chart: &Chart, across: &Axis) -> Vec<f64> {
+fn ticks_of_values(chart: &Chart, across: &Axis) -> Vec<f64> {
     const FEW: usize = 8;
     let mut values: Vec<f64> = chart.points.iter().filter_map(|point| point.x).collect();
     values.sort_by(f64::total_cmp);
@@ -126,7 +131,13 @@ fn ticks_across(chart: &Chart, across: &Axis) -> Vec<f64> {
     let apart = values.windows(2).all(|pair| across.place(pair[1]) - across.place(pair[0]) > 44.0);
     match values.len() <= FEW && apart {
         true => values,
-        false if is_bytes(&chart.x_name) => across.ticks_of_bytes(8),
+        false => round_ticks(chart, across),
+    }
+}
+
+fn round_ticks(chart: &Chart, across: &Axis) -> Vec<f64> {
+    match is_bytes(&chart.x_name) {
+        true => across.ticks_of_bytes(8),
         false => across.ticks(8),
     }
 }

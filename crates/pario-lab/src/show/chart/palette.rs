@@ -76,7 +76,12 @@ const PARTS: [(&str, &str); 6] = [
 ];
 
 /// Kinds of storage accesses, which look the same in every chart.
-const ACCESSES: [(&str, &str); 2] = [("read", "var(--c0)"), ("write", "var(--c1)")];
+const ACCESSES: [(&str, &str); 4] = [
+    ("read", "var(--c0)"),
+    ("write", "var(--c1)"),
+    ("read list", "var(--c5)"),
+    ("write list", "var(--c7)"),
+];
 
 /// The shape of a mark on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -324,9 +329,11 @@ mod tests {
     /// Reads were blue in one chart and brown in the next: whatever came first was blue.
     #[test]
     fn reads_and_writes_have_one_look_in_all_charts() {
-        let (read, write) = (&looks(&["read"])[0], &looks(&["write"])[0]);
-        assert!(read.color != write.color && read.sign != write.sign);
-        assert_eq!(looks(&["write", "read"]), [write.clone(), read.clone()]);
+        for [read, write] in [["read", "write"], ["read list", "write list"]] {
+            let (one, other) = (&looks(&[read])[0], &looks(&[write])[0]);
+            assert!(one.color != other.color && one.sign != other.sign);
+            assert_eq!(looks(&[write, read]), [other.clone(), one.clone()]);
+        }
     }
 
     /// Timelines had the parts in the order of their first spans, ranks that of their windows.

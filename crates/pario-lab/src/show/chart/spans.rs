@@ -9,8 +9,10 @@ use super::{Chart, Scale, is_bytes, places, tick};
 
 const ROW: f64 = 20.0;
 const BAR: f64 = 14.0;
-/// What is shorter is drawn so wide, to be seen.
-const LEAST: f64 = 0.6;
+/// What is shorter is drawn so wide, to be seen: a window of a large file more than one of many
+/// accesses.
+const LEAST_WINDOW: f64 = 2.0;
+const LEAST_TIME: f64 = 0.6;
 
 pub(super) fn draw(chart: &Chart) -> String {
     let (labels, series) = (chart.labels(), chart.series());
@@ -38,11 +40,12 @@ pub(super) fn draw(chart: &Chart) -> String {
         canvas.text((left - 8.0, middle(row) + 11.0), Anchor::End, "", &text);
     }
     let rows = places(&labels);
+    let least = if is_bytes(&chart.x_name) { LEAST_WINDOW } else { LEAST_TIME };
     for point in &chart.points {
         let row = rows.get(point.label.as_str()).copied().unwrap_or(0);
         let begin = point.x.unwrap_or(0.0);
         let (x, end) = (axis.place(begin), axis.place(begin + point.y));
-        let (width, y) = ((end - x).max(LEAST), middle(row));
+        let (width, y) = ((end - x).max(least), middle(row));
         let shape = format!("rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{BAR}\"");
         let shade = shades.get(point.series.as_str()).map_or("", String::as_str);
         canvas.mark(&shape, shade, &chart.data(point), &chart.tooltip(point));
