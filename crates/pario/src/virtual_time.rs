@@ -1,15 +1,15 @@
 //! Storage in virtual time: accesses are charged to the rank that makes them.
 //!
-//! A storage call moves its bytes at once and leaves its accesses on the
-//! [timeline](crate::comm::RankClock); the rank goes on when they are done. A list is carried out as
-//! the cost model assumes: short calls one after another, long ones some at once; or by the servers,
-//! if they know lists.
+//! A storage call moves its bytes at once and leaves its accesses on the timeline of the
+//! [simulation](crate::Simulated). The rank goes on when they are done. A list is carried out as
+//! the cost model assumes, short calls one after another and long ones some at once; or by the
+//! servers, if they know lists.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::comm::{Due, RankClock};
-use crate::model::clock::{Access, Storage, Work};
+use crate::model::clock::{Access, CoreWork, Storage};
 use crate::number::{index, narrow};
 use crate::plan::calls_at_once;
 use crate::storage::{Driver, Emulated, Timer};
@@ -36,7 +36,7 @@ impl Timer for VirtualTimer {
 
     fn wait(&self, _arrival: Duration, accesses: &[Access]) {
         let Some(clock) = RankClock::current() else { return };
-        clock.charge(Work::Call { bytes: accesses.iter().map(|access| access.bytes).sum() });
+        clock.charge(CoreWork::Call { bytes: accesses.iter().map(|access| access.bytes).sum() });
         let storage = &clock.machine().storage;
         if storage.request_regions_max > 1 && accesses.len() > 1 {
             let regions = accesses.chunks(narrow(storage.request_regions_max));

@@ -59,10 +59,9 @@ const MORE_TODAY: &[(&str, usize)] = &[
     ("Table", 4),
     ("Times", 4),
     ("Transport", 3),
-    ("Way", 4),
-    ("Window", 5),
-    ("Windows", 3),
-    ("World", 5),
+    ("Way", 3),
+    ("Window", 4),
+    ("World", 4),
 ];
 
 /// All names that stand for too much, and exceptions that are too large.

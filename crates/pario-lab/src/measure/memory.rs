@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::scenario::pieces::Piece;
 
 /// A rank's memory.
-pub(crate) enum Memory<'a> {
+pub(crate) enum CallerMemory<'a> {
     Bytes(&'a mut [u8]),
     Nothing(Nothing),
 }
 
-/// Memory that is not there. Clones share what stands for its bytes.
+/// CallerMemory that is not there. Clones share what stands for its bytes.
 #[derive(Clone, Default)]
 pub(crate) struct Nothing {
     spare: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -58,12 +58,12 @@ fn range_of(part: &Piece) -> Range<u64> {
     part.offset..part.offset + part.len
 }
 
-impl Memory<'_> {
+impl CallerMemory<'_> {
     /// The bytes of a piece.
     pub(super) fn of(&mut self, piece: &Piece) -> &mut [u8] {
         match self {
-            Memory::Bytes(bytes) => &mut bytes[piece.range()],
-            Memory::Nothing(Nothing { longest, .. }) => {
+            CallerMemory::Bytes(bytes) => &mut bytes[piece.range()],
+            CallerMemory::Nothing(Nothing { longest, .. }) => {
                 let len = piece.range().len();
                 if longest.len() < len {
                     *longest = vec![0; len];
@@ -76,14 +76,14 @@ impl Memory<'_> {
     /// Room for a window.
     pub(super) fn room(&self, len: usize) -> Vec<u8> {
         match self {
-            Memory::Bytes(_) => vec![0; len],
-            Memory::Nothing(nothing) => nothing.zeros(len),
+            CallerMemory::Bytes(_) => vec![0; len],
+            CallerMemory::Nothing(nothing) => nothing.zeros(len),
         }
     }
 
     /// A window or a message is not needed any more.
     pub(super) fn give_back(&self, bytes: Vec<u8>) {
-        if let Memory::Nothing(nothing) = self {
+        if let CallerMemory::Nothing(nothing) = self {
             nothing.give_back(bytes);
         }
     }
@@ -91,8 +91,8 @@ impl Memory<'_> {
     /// The bytes of pieces, one after the other.
     pub(super) fn pack(&self, parts: &[Piece]) -> Vec<u8> {
         match self {
-            Memory::Nothing(nothing) => nothing.zeros(bytes_of(parts)),
-            Memory::Bytes(bytes) => {
+            CallerMemory::Nothing(nothing) => nothing.zeros(bytes_of(parts)),
+            CallerMemory::Bytes(bytes) => {
                 let mut packed = Vec::with_capacity(bytes_of(parts));
                 parts.iter().for_each(|part| packed.extend_from_slice(&bytes[part.range()]));
                 packed
@@ -103,8 +103,8 @@ impl Memory<'_> {
     /// Puts such bytes to their pieces.
     pub(super) fn unpack(&mut self, parts: &[Piece], data: Vec<u8>) {
         match self {
-            Memory::Nothing(nothing) => nothing.give_back(data),
-            Memory::Bytes(bytes) => {
+            CallerMemory::Nothing(nothing) => nothing.give_back(data),
+            CallerMemory::Bytes(bytes) => {
                 let mut rest = &data[..];
                 for part in parts {
                     let (first, others) = rest.split_at(part.range().len());
@@ -117,7 +117,7 @@ impl Memory<'_> {
 
     /// Copies pieces to their places in a window that begins at an offset.
     pub(super) fn fill(&self, parts: &[Piece], window: u64, target: &mut [u8]) {
-        if let Memory::Bytes(bytes) = self {
+        if let CallerMemory::Bytes(bytes) = self {
             for part in parts {
                 target[place(&range_of(part), window)].copy_from_slice(&bytes[part.range()]);
             }
@@ -126,7 +126,7 @@ impl Memory<'_> {
 
     /// Copies pieces from there.
     pub(super) fn take(&mut self, parts: &[Piece], window: u64, source: &[u8]) {
-        if let Memory::Bytes(bytes) = self {
+        if let CallerMemory::Bytes(bytes) = self {
             for part in parts {
                 bytes[part.range()].copy_from_slice(&source[place(&range_of(part), window)]);
             }
@@ -142,8 +142,8 @@ impl Memory<'_> {
         data: Vec<u8>,
     ) {
         match self {
-            Memory::Nothing(nothing) => nothing.give_back(data),
-            Memory::Bytes(_) => {
+            CallerMemory::Nothing(nothing) => nothing.give_back(data),
+            CallerMemory::Bytes(_) => {
                 let mut rest = &data[..];
                 for part in parts {
                     let place = place(part, window);
@@ -159,8 +159,8 @@ impl Memory<'_> {
     pub(super) fn pick(&self, parts: &[Range<u64>], window: u64, source: &[u8]) -> Vec<u8> {
         let len = parts.iter().map(|part| place(part, window).len()).sum();
         match self {
-            Memory::Nothing(nothing) => nothing.zeros(len),
-            Memory::Bytes(_) => {
+            CallerMemory::Nothing(nothing) => nothing.zeros(len),
+            CallerMemory::Bytes(_) => {
                 let mut packed = Vec::with_capacity(len);
                 parts
                     .iter()

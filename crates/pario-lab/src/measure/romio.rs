@@ -3,9 +3,13 @@
 //!
 //! *Sieving*: windows of the size of the buffer from the first piece on, whatever the holes. A
 //! write locks its window, reads it, changes it and writes it back. *Two-phase*: even file domains
-//! over all ranks, or the first `cb_nodes` of them; lists of offsets and lengths go to the
-//! aggregators; in each round, which is one window of `cb_buffer_size` of each domain, aggregators
-//! announce to all ranks what they expect, bytes are exchanged, and then storage is accessed.
+//! over all ranks, or over `cb_nodes` of them, of each node the first ones. Lists of offsets and
+//! lengths go to the aggregators. In each round, which is one window of `cb_buffer_size` of each
+//! domain, aggregators announce to all ranks what they expect, bytes are exchanged, and then
+//! storage is accessed.
+//!
+//! Calls are futures, so that threads, processes and simulated ranks can make them. Simulated ranks
+//! pay for copies and lists; for others that costs nothing.
 //!
 //! Hints: `cb_nodes`, `cb_buffer_size`, `ind_rd_buffer_size`, `ind_wr_buffer_size`. Unlike
 //! ROMIO, contiguous windows of a sieving write are locked as well; otherwise other ranks could
@@ -19,12 +23,12 @@ use std::sync::Arc;
 use std::thread;
 
 use pario::comm::collective::all_gather;
-use pario::comm::{Lane, Tag, Work, catch_up, charge, pause, receive};
+use pario::comm::{CoreWork, Lane, Tag, catch_up, charge, pause, receive};
 use pario::model::Direction;
 use pario::storage::{LockGuard, LockRange, Storage};
 use pario::{CallStatistics, Communicator, Error, Hints};
 
-use super::memory::Memory;
+use super::memory::CallerMemory;
 use super::team::{Team, lost};
 use crate::failure::Failure;
 use crate::scenario::pieces::Piece;
@@ -87,7 +91,7 @@ impl<'a> Disk<'a> {
         &mut self,
         direction: Direction,
         pieces: impl IntoIterator<Item = Piece>,
-        memory: &mut Memory<'_>,
+        memory: &mut CallerMemory<'_>,
     ) {
         for piece in pieces {
             self.count(piece.len);
@@ -134,13 +138,13 @@ impl<'a> Disk<'a> {
 
     /// Bytes are copied.
     async fn copied(&self, bytes: u64, pieces: usize) {
-        charge(self.comm, || Work::Copy { bytes, pieces: long(pieces) });
+        charge(self.comm, || CoreWork::Copy { bytes, pieces: long(pieces) });
         catch_up(self.comm).await;
     }
 
     /// A list of offsets is made or read.
     async fn listed(&self, pieces: usize) {
-        charge(self.comm, || Work::List { pieces: long(pieces) });
+        charge(self.comm, || CoreWork::List { pieces: long(pieces) });
         catch_up(self.comm).await;
     }
 }
@@ -182,7 +186,7 @@ impl<'a, 'b> Romio<'a, 'b> {
         &mut self,
         direction: Direction,
         pieces: &[Piece],
-        memory: &mut Memory<'_>,
+        memory: &mut CallerMemory<'_>,
     ) {
         let buffer_bytes = match direction {
             Direction::Read => self.hints.sieve_read_buffer_bytes,
@@ -206,7 +210,7 @@ impl<'a, 'b> Romio<'a, 'b> {
         &mut self,
         direction: Direction,
         file: &Range<u64>,
-        (parts, memory): (&[Piece], &mut Memory<'_>),
+        (parts, memory): (&[Piece], &mut CallerMemory<'_>),
         window: &mut Vec<u8>,
     ) {
         let bytes: u64 = parts.iter().map(|part| part.len).sum();
@@ -243,7 +247,7 @@ impl<'a, 'b> Romio<'a, 'b> {
         &mut self,
         direction: Direction,
         pieces: &[Piece],
-        memory: &mut Memory<'_>,
+        memory: &mut CallerMemory<'_>,
     ) -> Result<(), Failure> {
         let (comm, before) = (self.team.comm(), self.disk.statistics.storage);
         let began = comm.now();
@@ -383,7 +387,7 @@ impl<'a, 'b> Romio<'a, 'b> {
         &mut self,
         ways: &mut [Cursor],
         served: Option<&mut Served>,
-        memory: &mut Memory<'_>,
+        memory: &mut CallerMemory<'_>,
     ) -> Result<(), Failure> {
         let call = self.team.next_call();
         let window = served.map(Served::next);
@@ -430,7 +434,7 @@ impl<'a, 'b> Romio<'a, 'b> {
         &mut self,
         ways: &mut [Cursor],
         served: Option<&mut Served>,
-        memory: &mut Memory<'_>,
+        memory: &mut CallerMemory<'_>,
     ) -> Result<(), Failure> {
         let call = self.team.next_call();
         let window = served.map(Served::next);

@@ -2,6 +2,7 @@
 //! the system.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use pario::model::Direction;
 use pario::storage::OpenMode;
@@ -9,14 +10,14 @@ use pario::{CallStatistics, File, Hints};
 
 use super::count::Request;
 use crate::failure::Failure;
-use crate::measure::memory::{Memory, Nothing};
+use crate::measure::memory::{CallerMemory, Nothing};
 use crate::measure::romio::{Disk, Romio};
 use crate::measure::team::Team;
 use crate::scenario::contender::Plain;
 use crate::scenario::pattern::Pattern;
 use crate::scenario::pieces::Piece;
 use crate::scenario::stage::Stage;
-use crate::simulate::{Measured, NAME, Rank, Taken, run};
+use crate::simulate::{NAME, RankTaken, StageRank, Taken, run};
 
 fn failed(error: pario::Error) -> Failure {
     Failure::during("a call in virtual time", error)
@@ -31,24 +32,28 @@ pub(super) fn pario(
     direction: Direction,
     request: &Request<'_>,
 ) -> Result<Taken, Failure> {
+    let longest = (0..request.pattern.ranks).map(|rank| request.pattern.bytes_of(rank)).max();
+    let zeros = Arc::new(vec![0; length(longest.unwrap_or(0))]);
     run(stage, request.pattern.reach().end, |rank| {
         let hints: Vec<(String, String)> =
             request.hints.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
-        let program =
-            Program { pattern: request.pattern.clone(), level: request.level, direction, hints };
+        let (pattern, zeros) = (request.pattern.clone(), zeros.clone());
+        let program = RankCalls { pattern, level: request.level, direction, hints, zeros };
         async move { program.on_rank(&rank).await }
     })
 }
 
-struct Program {
+struct RankCalls {
     pattern: Pattern,
     level: u8,
     direction: Direction,
     hints: Vec<(String, String)>,
+    /// What all ranks write. Nobody touches it.
+    zeros: Arc<Vec<u8>>,
 }
 
-impl Program {
-    async fn on_rank(&self, rank: &Rank) -> Result<Measured, Failure> {
+impl RankCalls {
+    async fn on_rank(&self, rank: &StageRank) -> Result<RankTaken, Failure> {
         let options = File::options().read(true).write(true).create(true);
         let options = options.driver(rank.driver.clone());
         let options = self
@@ -74,27 +79,24 @@ impl Program {
 
     /// A call for each piece; at level 1 all ranks make as many.
     async fn pieces(&self, file: &File, rank: u32) -> pario::Result<()> {
-        let mut memory: Vec<u8> = Vec::new();
-        let own = || pieces(&self.pattern, rank);
+        let own = pieces(&self.pattern, rank);
+        let longest = own.iter().map(|run| run.end - run.start).max().unwrap_or(0);
+        let mut target = self.room(longest);
         let count = match self.level {
-            0 => own().len(),
-            _ => (0..self.pattern.ranks)
-                .map(|rank| pieces(&self.pattern, rank).len())
-                .max()
-                .unwrap_or(0),
-        };
-        let rest = std::iter::repeat(0..0);
-        for run in own().into_iter().chain(rest).take(count) {
-            let len = length(run.end - run.start);
-            if memory.len() < len {
-                memory = vec![0; len];
+            0 => own.len(),
+            _ => {
+                let counts = (0..self.pattern.ranks).map(|rank| pieces(&self.pattern, rank).len());
+                counts.max().unwrap_or(0)
             }
-            let (place, own) = (run.start, &mut memory[..len]);
+        };
+        for run in own.into_iter().chain(std::iter::repeat(0..0)).take(count) {
+            let len = length(run.end - run.start);
+            let (place, handle) = (run.start, file.handle());
             match (self.level, self.direction) {
-                (0, Direction::Write) => file.handle().write(place, &*own).await?,
-                (0, Direction::Read) => file.handle().read(place, own).await?,
-                (_, Direction::Write) => file.handle().write_all(place, &*own).await?,
-                (_, Direction::Read) => file.handle().read_all(place, own).await?,
+                (0, Direction::Write) => handle.write(place, &self.zeros[..len]).await?,
+                (0, Direction::Read) => handle.read(place, &mut target[..len]).await?,
+                (_, Direction::Write) => handle.write_all(place, &self.zeros[..len]).await?,
+                (_, Direction::Read) => handle.read_all(place, &mut target[..len]).await?,
             };
         }
         Ok(())
@@ -102,14 +104,23 @@ impl Program {
 
     /// One call for all pieces.
     async fn whole(&self, file: &File, rank: u32) -> pario::Result<()> {
-        let mut memory = vec![0u8; length(self.pattern.bytes_of(rank))];
+        let bytes = self.pattern.bytes_of(rank);
+        let (source, mut target) = (&self.zeros[..length(bytes)], self.room(bytes));
         match (self.level, self.direction) {
-            (2, Direction::Write) => file.handle().write(0, &memory[..]).await?,
-            (2, Direction::Read) => file.handle().read(0, &mut memory[..]).await?,
-            (_, Direction::Write) => file.handle().write_all(0, &memory[..]).await?,
-            (_, Direction::Read) => file.handle().read_all(0, &mut memory[..]).await?,
+            (2, Direction::Write) => file.handle().write(0, source).await?,
+            (2, Direction::Read) => file.handle().read(0, &mut target[..]).await?,
+            (_, Direction::Write) => file.handle().write_all(0, source).await?,
+            (_, Direction::Read) => file.handle().read_all(0, &mut target[..]).await?,
         };
         Ok(())
+    }
+
+    /// Room for what is read.
+    fn room(&self, bytes: u64) -> Vec<u8> {
+        match self.direction {
+            Direction::Read => vec![0; length(bytes)],
+            Direction::Write => Vec::new(),
+        }
     }
 }
 
@@ -198,7 +209,7 @@ pub(super) fn plain_with(
             let mut disk = open(&rank);
             let team = Team::new(&*rank.comm);
             let began = rank.start().await?;
-            let mut memory = Memory::Nothing(nothing);
+            let mut memory = CallerMemory::Nothing(nothing);
             for pieces in calls {
                 let mut romio = Romio::new(&team, &hints, &mut disk);
                 match plain {
@@ -227,12 +238,12 @@ fn calls(pattern: &Pattern, rank: u32) -> Vec<Vec<Piece>> {
     }
 }
 
-fn open<'a>(rank: &'a Rank) -> Disk<'a> {
+fn open<'a>(rank: &'a StageRank) -> Disk<'a> {
     let mode = OpenMode { read: true, write: true, create: true, exclusive: false };
     Disk::new(&*rank.comm, rank.driver.open(NAME.as_ref(), mode))
 }
 
-fn end(rank: &Rank, began: std::time::Duration, disk: Disk<'_>) -> Result<Measured, Failure> {
+fn end(rank: &StageRank, began: std::time::Duration, disk: Disk<'_>) -> Result<RankTaken, Failure> {
     let ended: CallStatistics = disk.close().map_err(failed)?;
     Ok(rank.end(began, ended))
 }
@@ -272,7 +283,7 @@ pub(super) fn accesses(
     run(stage, file_bytes, |rank| {
         let number = length(u64::from(rank.comm.rank()));
         let parts: Vec<Accesses> = parts.iter().map(|part| part[number].clone()).collect();
-        let mut memory = Memory::Nothing(nothing.clone());
+        let mut memory = CallerMemory::Nothing(nothing.clone());
         async move {
             let mut began = rank.start().await?;
             let mut disk = open(&rank);

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pario::comm::collective::all_gather;
+use pario::comm::rest_until;
 use pario::storage::{Driver, Emulated};
 use pario::{CallStatistics, Communicator, Simulated};
 
@@ -65,34 +66,41 @@ impl Taken {
 }
 
 /// One rank of a program.
-pub(crate) struct Rank {
+pub(crate) struct StageRank {
     pub(crate) comm: Arc<dyn Communicator>,
     /// Opens files on the storage of the machine.
     pub(crate) driver: Arc<dyn Driver>,
 }
 
 /// What is measured of a rank: when it began and ended, and what it did.
-pub(crate) struct Measured {
+pub(crate) struct RankTaken {
     began: Duration,
     ended: Duration,
     statistics: CallStatistics,
 }
 
-impl Rank {
-    /// Waits for all ranks; when this one begins.
+impl StageRank {
+    /// Waits for all ranks; they begin at the same time.
     ///
     /// # Errors
     /// A rank has ended.
     pub(crate) async fn start(&self) -> Result<Duration, Failure> {
         let failed = |error| Failure::during("starting together", error);
         let comm = self.comm.duplicate().map_err(failed)?;
-        all_gather(&*comm, 0, Vec::new()).await.map_err(failed)?;
-        Ok(self.comm.now())
+        let own = comm.now().as_nanos().to_le_bytes().to_vec();
+        let all = all_gather(&*comm, 0, own).await.map_err(failed)?;
+        let times = all.iter().filter_map(|bytes| bytes.as_slice().try_into().ok());
+        let latest = times.map(u128::from_le_bytes).max().unwrap_or(0);
+        let latest = Duration::from_nanos(u64::try_from(latest).unwrap_or(u64::MAX));
+        // Whatever the messages took.
+        let start = latest + Duration::from_secs(1);
+        rest_until(&*comm, start).await;
+        Ok(start)
     }
 
     /// This rank is done.
-    pub(crate) fn end(&self, began: Duration, statistics: CallStatistics) -> Measured {
-        Measured { began, ended: self.comm.now(), statistics }
+    pub(crate) fn end(&self, began: Duration, statistics: CallStatistics) -> RankTaken {
+        RankTaken { began, ended: self.comm.now(), statistics }
     }
 }
 
@@ -103,16 +111,16 @@ impl Rank {
 pub(crate) fn run<F>(
     stage: &Stage,
     file_bytes: u64,
-    program: impl Fn(Rank) -> F,
+    program: impl Fn(StageRank) -> F,
 ) -> Result<Taken, Failure>
 where
-    F: Future<Output = Result<Measured, Failure>> + Send + 'static,
+    F: Future<Output = Result<RankTaken, Failure>> + Send + 'static,
 {
     let driver: Arc<dyn Driver> =
         Arc::new(Emulated::simulated(Arc::new(SizedFiles::new(file_bytes))));
     let ranks = Simulated::on(stage.machine).costs(stage.costs);
-    let all = ranks.run(|comm| program(Rank { comm, driver: driver.clone() }));
-    let all: Vec<Measured> = all.into_iter().collect::<Result<_, Failure>>()?;
+    let all = ranks.run(|comm| program(StageRank { comm, driver: driver.clone() }));
+    let all: Vec<RankTaken> = all.into_iter().collect::<Result<_, Failure>>()?;
     let began = all.iter().map(|one| one.began).min().unwrap_or_default();
     let ended = all.iter().map(|one| one.ended).max().unwrap_or_default();
     let ranks = all.into_iter().map(|one| one.statistics).collect();

@@ -37,13 +37,13 @@ pub(crate) use timeline::Due;
 
 // For transports in other crates; no program needs them, and they may change at any time.
 #[doc(hidden)]
-pub use crate::model::clock::Work;
+pub use crate::model::clock::CoreWork;
 #[doc(hidden)]
 pub use cores::{Affinity, is_oversubscribed};
 #[doc(hidden)]
 pub use region::{Keeper, Region};
 #[doc(hidden)]
-pub use timeline::{RankClock, catch_up, charge};
+pub use timeline::{RankClock, catch_up, charge, rest_until};
 #[doc(hidden)]
 pub use watchdog::Watchdog;
 pub(crate) use watchdog::named;

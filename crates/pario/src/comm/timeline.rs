@@ -2,7 +2,7 @@
 //!
 //! A [simulation](super::Simulated) on a machine has a [`Timeline`]: the
 //! [clock](crate::model::clock) of the machine and the time of each rank. What a rank does is an
-//! activity of the clock: a message, a storage access, work of its processor. Work and accesses are
+//! activity of the clock: a message, a storage access, work of its processor. These two are
 //! charged when they are made, and the rank waits for their end ([`catch_up`]) before others see
 //! what comes of them. Meanwhile ranks go on that are earlier.
 //!
@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Communicator, pause};
-use crate::model::clock::{Access, Clock, Costs, Machine, Work};
+use crate::model::clock::{Access, Clock, CoreWork, Costs, Machine};
 use crate::number::index;
 
 /// The times of all ranks of a described machine.
@@ -47,6 +47,8 @@ pub(crate) enum Due {
     List(Vec<Access>),
     /// Caches are written back.
     Flush,
+    /// Nothing, until this time.
+    Rest(f64),
 }
 
 thread_local! {
@@ -109,6 +111,7 @@ impl Times {
             }
             Some(Due::List(regions)) => clock.list(rank, &regions, *at_s).end_s,
             Some(Due::Flush) => clock.flush(*at_s).end_s,
+            Some(Due::Rest(until_s)) => at_s.max(until_s),
             None => *at_s,
         };
     }
@@ -149,7 +152,7 @@ impl RankClock {
     }
 
     /// Charges work; work that takes no time is none.
-    pub(crate) fn charge(&self, work: Work) {
+    pub(crate) fn charge(&self, work: CoreWork) {
         let us = self.timeline.costs.us(work);
         self.add((us > 0.0).then_some(Due::Work(us)));
     }
@@ -157,9 +160,18 @@ impl RankClock {
 
 /// Charges work to this rank, where time is virtual.
 #[doc(hidden)]
-pub fn charge(communicator: &dyn Communicator, work: impl FnOnce() -> Work) {
+pub fn charge(communicator: &dyn Communicator, work: impl FnOnce() -> CoreWork) {
     if let Some(clock) = communicator.clock() {
         clock.charge(work());
+    }
+}
+
+/// Waits until a virtual time; not at all where time is real.
+#[doc(hidden)]
+pub async fn rest_until(communicator: &dyn Communicator, time: Duration) {
+    if let Some(clock) = communicator.clock() {
+        clock.add([Due::Rest(time.as_secs_f64())]);
+        catch_up(communicator).await;
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::executor::Executor;
 use super::messages::{GAVE_UP, malformed};
 use crate::access::memory::Parcel;
-use crate::comm::{Lane, Work, catch_up, charge, since};
+use crate::comm::{CoreWork, Lane, catch_up, charge, since};
 use crate::direction::Direction;
 use crate::error::Result;
 use crate::number::{narrow, wide};
@@ -117,7 +117,7 @@ impl Executor<'_> {
             message.extend_from_slice(passed);
             if !passed.is_empty() {
                 let bytes = wide(passed.len());
-                charge(self.job.communicator, || Work::Copy { bytes, pieces: 1 });
+                charge(self.job.communicator, || CoreWork::Copy { bytes, pieces: 1 });
             }
             if !own.is_empty() {
                 message.resize(at + len(own, passed), 0);

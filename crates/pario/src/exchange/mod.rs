@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::access::memory::Parcel;
 use crate::access::{Access, Buffer};
-use crate::comm::{Communicator, Work, charge};
+use crate::comm::{Communicator, CoreWork, charge};
 use crate::direction::Direction;
 use crate::error::{Error, Result};
 use crate::plan::{Correction, Plan, SHARED_SLOTS_MAX, SHARED_WINDOWS_MAX, Steps};
@@ -150,7 +150,7 @@ impl Job<'_> {
     /// Copying a parcel takes time of this rank, where time is virtual.
     fn charge_copy(&self, parcel: &Parcel<'_>) {
         let (bytes, pieces) = (parcel.len(), parcel.pieces());
-        charge(self.communicator, || Work::Copy { bytes, pieces });
+        charge(self.communicator, || CoreWork::Copy { bytes, pieces });
     }
 
     /// The part of a rank that moves nothing.

@@ -13,7 +13,7 @@ use super::pending::Done;
 use super::{Plan, Status};
 use crate::access::{Access, Buffer, InMemory, Source, Target};
 use crate::comm::collective::broadcast;
-use crate::comm::{Work, catch_up, charge, since};
+use crate::comm::{CoreWork, catch_up, charge, since};
 use crate::datatype::signature::{Form, Signature};
 use crate::datatype::wire::{Reader, Writer};
 use crate::direction::Direction;
@@ -393,7 +393,7 @@ impl Handle {
     ) -> Result<u64> {
         let comm = &*self.communicator;
         let start = comm.now();
-        charge(comm, || Work::Plan);
+        charge(comm, || CoreWork::Plan);
         catch_up(comm).await;
         let mut synchronisation = Duration::ZERO;
         let asked = (access, buffer.in_memory());

@@ -9,7 +9,7 @@ use pario::comm::block_on;
 use pario::model::Direction;
 use pario::storage::{Driver, OpenMode, Posix, Storage};
 
-use super::super::memory::Memory;
+use super::super::memory::CallerMemory;
 use super::super::romio::{Disk, Romio};
 use super::super::turn::{Turn, now};
 use super::{Bed, failed};
@@ -104,7 +104,7 @@ impl Bed<'_> {
     ) -> Result<(), Failure> {
         let (team, hints) = (self.bench.team, &self.bench.settings.hints);
         let own = &mut self.parts[part];
-        let mut memory = Memory::Bytes(match work {
+        let mut memory = CallerMemory::Bytes(match work {
             Work::Block => own.packed(),
             Work::Plain(_) => own.buffer(),
         });

@@ -35,7 +35,7 @@ impl Default for Costs {
 
 /// Work of a rank's processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum CoreWork {
     /// Bytes are copied, so many contiguous pieces of them.
     Copy {
         /// All bytes.
@@ -61,20 +61,20 @@ impl Costs {
     /// The time that some work takes.
     ///
     /// ```
-    /// use pario::model::clock::{Costs, Work};
+    /// use pario::model::clock::{Costs, CoreWork};
     ///
     /// let costs = Costs { copy_bytes_per_s: 1e9, copy_piece_us: 0.5, ..Costs::default() };
-    /// assert_eq!(costs.us(Work::Copy { bytes: 4000, pieces: 10 }), 9.0);
-    /// assert_eq!(costs.us(Work::Call { bytes: 4000 }), 0.0);
+    /// assert_eq!(costs.us(CoreWork::Copy { bytes: 4000, pieces: 10 }), 9.0);
+    /// assert_eq!(costs.us(CoreWork::Call { bytes: 4000 }), 0.0);
     /// ```
-    pub fn us(&self, work: Work) -> f64 {
+    pub fn us(&self, work: CoreWork) -> f64 {
         match work {
-            Work::Copy { bytes, pieces } => {
+            CoreWork::Copy { bytes, pieces } => {
                 real(bytes) / self.copy_bytes_per_s * 1e6 + real(pieces) * self.copy_piece_us
             }
-            Work::Plan => self.plan_us,
-            Work::List { pieces } => real(pieces) * self.list_piece_us,
-            Work::Call { bytes } => self.call_us + real(bytes) / self.call_bytes_per_s * 1e6,
+            CoreWork::Plan => self.plan_us,
+            CoreWork::List { pieces } => real(pieces) * self.list_piece_us,
+            CoreWork::Call { bytes } => self.call_us + real(bytes) / self.call_bytes_per_s * 1e6,
         }
     }
 }

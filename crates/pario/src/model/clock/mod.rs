@@ -12,7 +12,8 @@
 //! | [`Clock::compute`] | the core of the node that is free first |
 //! | [`Clock::message`] between nodes | the link of the sender, latency, the link of the receiver |
 //! | [`Clock::message`] within a node | a core of the sender's node |
-//! | [`Clock::access`], [`Clock::list`] | the servers of its stripes: processor, cache, device; links if remote |
+//! | [`Clock::access`] | the servers of its stripes: processor, cache, device; links if remote |
+//! | [`Clock::list`] | the same for regions that are one request to each server |
 //! | [`Clock::flush`] | the devices of all servers, for what their caches still hold |
 //!
 //! Cost: memory for the machine (8 bytes for each core, 16 for each link) and the map of the caches
@@ -34,7 +35,7 @@ use crate::number::{narrow, real};
 use storage::{Served, Server, Share};
 
 pub use cache::CACHE_GRAIN_BYTES;
-pub use costs::{Costs, Work};
+pub use costs::{CoreWork, Costs};
 
 /// When something begins and ends, in seconds from the start of the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
