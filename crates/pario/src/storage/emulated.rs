@@ -114,7 +114,7 @@ impl Layer for EmulatedFile {
     }
 
     fn capabilities(&self, inner: Capabilities) -> Capabilities {
-        Capabilities { in_memory: false, ..inner }
+        Capabilities { in_memory: false, mapped_writes: false, ..inner }
     }
 }
 
