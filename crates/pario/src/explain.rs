@@ -78,6 +78,8 @@ pub struct Question {
     pub range_locks: bool,
     /// Whether the file can be read.
     pub readable: bool,
+    /// Whether the storage can write through a mapping of the file.
+    pub mapped_writes: bool,
     /// Whether the program promises that nobody else has the file open.
     pub unique_open: bool,
     /// What storage, copies and messages cost.
@@ -95,6 +97,7 @@ impl Question {
         let cores = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
         let name = profile.machine.file_system.as_str();
         let in_memory = matches!(name, "tmpfs" | "ramfs" | "memory");
+        let mapped_writes = matches!(name, "tmpfs" | "ext4" | "xfs");
         Question {
             requests,
             conditions: Conditions::collective(direction),
@@ -107,6 +110,7 @@ impl Question {
             in_memory,
             range_locks: true,
             readable: true,
+            mapped_writes,
             unique_open: false,
             profile,
             hints: HintSet::new(),
@@ -165,6 +169,7 @@ impl Question {
             in_memory: self.in_memory,
             range_locks: self.range_locks,
             readable: self.readable,
+            mapped_writes: self.mapped_writes,
             unique_open: self.unique_open,
             profile: Arc::new(self.profile.clone()),
         }

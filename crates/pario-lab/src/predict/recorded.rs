@@ -315,6 +315,7 @@ impl Setting<'_> {
             question.in_memory = storage.in_memory;
             question.range_locks = storage.range_locks;
             question.readable = storage.readable;
+            question.mapped_writes = storage.mapped_writes;
             question.unique_open = storage.unique_open;
         }
         question.hints = hint_set(&self.given);

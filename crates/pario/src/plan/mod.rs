@@ -11,6 +11,7 @@
 //! | `choose` | which strategy serves a request; the choice of `auto` |
 //! | `cost` | what a plan is predicted to cost |
 //! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
+//! | `storing` | whether windows are stored through a mapping of the file |
 //! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
 //! | `phased` | `multi-phase` and `inspector-executor`: store-and-forward between partners |
 //! | `butterfly` | the partners of each phase, and which rank gets which part of the file |
@@ -34,6 +35,7 @@ pub(crate) mod independent;
 mod lesson;
 mod phased;
 mod request;
+mod storing;
 pub(crate) mod two_phase;
 
 pub use cause::Cause;
@@ -45,6 +47,7 @@ pub(crate) use independent::Independent;
 pub(crate) use lesson::Lesson;
 pub(crate) use phased::Phases;
 pub use request::{Conditions, Request};
+pub(crate) use storing::Storing;
 pub(crate) use two_phase::{Shuffled, may_serve};
 
 /// What the planner must know of an open file; the same on every rank.
@@ -67,6 +70,8 @@ pub(crate) struct FileFacts {
     pub(crate) range_locks: bool,
     /// Whether bytes can be read, also if the user opened the file for writing only.
     pub(crate) readable: bool,
+    /// Whether storage can write through a mapping of the file.
+    pub(crate) mapped_writes: bool,
     /// Whether the program promises that nobody else has the file open.
     pub(crate) unique_open: bool,
     /// What storage, copies and messages cost.
@@ -98,6 +103,7 @@ impl FileFacts {
             in_memory: true,
             range_locks: true,
             readable: true,
+            mapped_writes: false,
             unique_open: false,
             profile: Arc::new(Profile::built_in("tmpfs").unwrap()),
         }

@@ -24,7 +24,7 @@ use super::constants::{
     PACKED_PARTS, READ_SLOTS_MIN, ROUNDS_MAX, SHARED_WINDOW_BYTES, SHARED_WINDOW_BYTES_MIN,
     SLOTS_PER_CORE, WRITE_SLOTS_MIN,
 };
-use super::{Direction, FileFacts, Phases, Planning, index, rank_of};
+use super::{Direction, FileFacts, Phases, Planning, Storing, index, rank_of};
 use crate::hints::{Hints, Strategy, Switch};
 use crate::number::wide;
 
@@ -42,6 +42,7 @@ pub(crate) struct Shuffled {
     window_bytes: u64,
     rounds: u64,
     holes: Holes,
+    storing: Storing,
     /// Whether others may rewrite bytes meanwhile, so that plain writes need protection too.
     careful: bool,
     placement: Placement,
@@ -199,6 +200,7 @@ impl Shuffled {
             },
             rounds: 0,
             holes: Holes::new(planning),
+            storing: Storing::Plain,
             careful: planning.others_write() && planning.somebody_rewrites(),
             placement,
         };
@@ -207,6 +209,7 @@ impl Shuffled {
             shuffled.window_bytes = buffer;
             shuffled.count_rounds();
         }
+        shuffled.storing = Storing::new(planning, &shuffled);
         shuffled
     }
 
@@ -224,6 +227,16 @@ impl Shuffled {
 
     pub(super) fn set_holes(&mut self, holes: Holes) {
         self.holes = holes;
+    }
+
+    pub(crate) fn storing(&self) -> Storing {
+        self.storing
+    }
+
+    /// The part of the file that windows are in.
+    pub(crate) fn reach(&self) -> Range<u64> {
+        let start = self.domains.first().map_or(0, |first| first.file.start);
+        start..self.domains.last().map_or(start, |last| last.file.end)
     }
 
     /// Whether writes that carry no bytes of others need protection from those that do.
@@ -368,6 +381,7 @@ impl fmt::Display for Shuffled {
             Holes::Skipped => "are skipped",
         };
         writeln!(formatter, "holes      {holes}")?;
+        writeln!(formatter, "stores     {}", self.storing)?;
         for Domain { aggregator, file } in &self.domains {
             writeln!(formatter, "domain     rank {aggregator}: {}..{}", file.start, file.end)?;
         }
