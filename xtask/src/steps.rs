@@ -152,7 +152,8 @@ fn package(root: &Path) -> Command {
 fn memory_check(root: &Path) -> Command {
     const RUNNER: &str = "target.\"cfg(all())\".runner=[\"valgrind\", \"--quiet\", \
                           \"--error-exitcode=99\", \"--leak-check=no\", \"--fair-sched=yes\"]";
-    const MODULES: [&str; 4] = ["datatype::copy", "access::memory", "comm::", "node::"];
+    const MODULES: [&str; 5] =
+        ["datatype::copy", "access::memory", "comm::", "node::", "storage::posix::mapped"];
     let mut command = Command::new(cargo_path());
     command.args(["test", "--release", "--lib", "--package=pario", "--package=pario-mpi"]);
     command.args(["--config", RUNNER, "--"]).args(MODULES);

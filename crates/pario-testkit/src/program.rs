@@ -15,7 +15,7 @@
 //! | `actor` | one rank in one step |
 //! | `memory` | the buffers of a program's calls |
 //! | `barrier` | the barrier between steps |
-//! | `device` | storage with fewer capabilities than memory has, or with a flaw |
+//! | `device` | storage with fewer capabilities than memory has, or with a flaw; files |
 //! | `reduce` | the smallest program that still fails |
 //! | `print` | programs as text, one line a step |
 

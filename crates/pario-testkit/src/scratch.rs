@@ -9,10 +9,15 @@ pub struct Scratch(PathBuf);
 impl Scratch {
     /// A new, empty directory.
     pub fn new() -> Scratch {
+        Scratch::below(&std::env::temp_dir())
+    }
+
+    /// A new, empty directory in another one.
+    pub fn below(parent: &Path) -> Scratch {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("pario-scratch-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = parent.join(name);
         std::fs::create_dir(&path).expect("a directory for test files can be made");
         Scratch(path)
     }

@@ -6,10 +6,14 @@
 
 #![allow(clippy::expect_used)]
 
-use pario_testkit::program::run::{Transport, run};
+use pario::storage::{Driver, OpenMode, Posix};
+use pario_testkit::program::run::{Transport, run, run_counting};
 use pario_testkit::program::{Device, Program, reduce};
+use pario_testkit::scratch::Scratch;
 use pario_testkit::watchdog::Watchdog;
+use std::cell::Cell;
 use std::env;
+use std::path::Path;
 
 fn number_from(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().expect("a number"))
@@ -84,6 +88,45 @@ fn strategies_agree() {
             outcome.map_err(|text| format!("strategy {strategy}: {text}"))
         })
     });
+}
+
+/// Whether files in a directory can be written through a mapping.
+fn is_mapped(parent: &Path) -> bool {
+    let scratch = Scratch::below(parent);
+    let mode = OpenMode { read: true, write: true, create: true, exclusive: true };
+    let file = Posix.open(&scratch.path("file"), mode).expect("a file can be made");
+    file.capabilities().mapped_writes
+}
+
+/// Files in shared memory and on a device, whose windows are written through a mapping.
+#[test]
+fn mapped_writes_match_the_oracle() {
+    let shared_memory = Path::new("/dev/shm");
+    let places = [(false, env::temp_dir()), (true, shared_memory.to_owned())];
+    for (shared_memory, parent) in places.into_iter().filter(|(_, parent)| parent.is_dir()) {
+        let (programs, mapped_bytes) = (Cell::new(0), Cell::new(0));
+        run_all("mapped_writes_match_the_oracle", 10, |program| {
+            let strategies = ["two-phase", "two-phase", "gather", "multi-phase", "auto"];
+            let strategy = strategies[usize::try_from(program.seed % 5).expect("small")];
+            let program = program.with_hint("pario_strategy", strategy);
+            let mut program = program.with_hint("pario_mapped_writes", "enable");
+            if program.device != Device::Memory {
+                return Ok(());
+            }
+            program.device = Device::File { shared_memory };
+            let transport = match program.seed % 4 {
+                0 => Transport::Messages(1),
+                1 => Transport::LittleMemory,
+                _ => Transport::SharedMemory,
+            };
+            mapped_bytes.set(mapped_bytes.get() + run_counting(&program, transport)?);
+            programs.set(programs.get() + 1);
+            Ok(())
+        });
+        println!("{}: {} bytes mapped", parent.display(), mapped_bytes.get());
+        let is_expected = is_mapped(&parent) && programs.get() > 100;
+        assert!(!is_expected || mapped_bytes.get() > 0, "no window of {}", parent.display());
+    }
 }
 
 /// Buffers that are shorter than a cache line, or than an element, are slow and nothing else.

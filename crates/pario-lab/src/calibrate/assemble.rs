@@ -359,6 +359,16 @@ fn storage(
     let key = format!("{name}.concurrent_contiguous");
     findings.take(&key, &mut of_programs, concurrent(Pattern::Contiguous));
     accesses.concurrent_contiguous = Some(of_programs);
+    let probe = |ranks| Probe::MappedTogether { ranks };
+    if direction == Direction::Write && measured.is_measured(probe(1)) {
+        let default = accesses.mapped.clone();
+        let mut mapped = default.unwrap_or_else(|| accesses.concurrent.clone());
+        let found = measured.concurrency(&situation.groups(), probe);
+        findings.take(&format!("{name}.mapped"), &mut mapped, found);
+        accesses.mapped = Some(mapped);
+    } else {
+        (accesses.mapped, accesses.mapped_new_file) = (None, None);
+    }
     let reused = measured.reused(|working_set| Probe::AccessReused { direction, working_set });
     findings.take(&format!("{name}.reused"), &mut accesses.reused, reused);
 }
@@ -468,9 +478,9 @@ mod tests {
         match *probe {
             Probe::Access { bytes, .. } | Probe::Copy { bytes, .. } => time(bytes),
             Probe::Message { bytes, .. } => time(bytes),
-            Probe::AccessTogether { ranks, .. } | Probe::CopyTogether { ranks } => {
-                f64::from(ranks) * 1e-3
-            }
+            Probe::AccessTogether { ranks, .. }
+            | Probe::MappedTogether { ranks }
+            | Probe::CopyTogether { ranks } => f64::from(ranks) * 1e-3,
             Probe::AccessReused { working_set, .. } | Probe::CopyReused { working_set } => {
                 if working_set <= 8 << 20 {
                     0.5e-6

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use pario::comm::{Lane, Tag, block_on, is_oversubscribed, receive};
 use pario::model::Direction;
 use pario::model::profile::Pattern;
+use pario::storage::{Driver, MappedPart, OpenMode, Posix, Storage};
 use pario::{Communicator, Datatype, Position, View};
 
 use super::copies::Copies;
@@ -78,6 +79,8 @@ pub(super) struct Bed<'a> {
     next_call: u64,
     /// The file without the page cache, where there is such a thing.
     direct: Option<File>,
+    /// The file for writes through a mapping, where there are such.
+    mapped: Option<Arc<dyn Storage>>,
     /// As windows.
     buffer: Vec<u8>,
     /// Where the aligned part of the buffer begins.
@@ -111,6 +114,9 @@ impl<'a> Bed<'a> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(direct_flag);
         let direct = options.open(ground.path()).ok();
+        let mode = OpenMode { read: true, write: true, ..OpenMode::default() };
+        let mapped = Posix.open(ground.path(), mode).ok();
+        let mapped = mapped.filter(|file| file.capabilities().mapped_writes);
         let aligned = buffer.as_ptr().align_offset(ALIGNMENT) % ALIGNMENT;
         let bytes = usize::try_from(program_bytes(&situation, team.rank())).unwrap_or(0);
         let windows_bytes = usize::try_from(WINDOWS_BYTES).unwrap_or(0);
@@ -123,6 +129,7 @@ impl<'a> Bed<'a> {
             comm,
             next_call,
             direct,
+            mapped,
             buffer,
             aligned,
             program,
@@ -139,8 +146,15 @@ impl<'a> Bed<'a> {
                 self.alone(|bed| bed.access(direction, pattern, bytes))
             }
             Probe::AccessTogether { direction, pattern, ranks } => {
-                self.together(ranks, |bed| bed.access_own_part(direction, pattern, ranks))
+                let file = &self.ground.file;
+                self.together(ranks, |bed| {
+                    bed.access_own_part(pattern, ranks, |buffer, offset| match direction {
+                        Direction::Read => file.read_exact_at(buffer, offset),
+                        Direction::Write => file.write_all_at(buffer, offset),
+                    })
+                })
             }
+            Probe::MappedTogether { ranks } => self.mapped_together(ranks),
             Probe::Copy { scatter, random, bytes } => {
                 self.alone(|bed| Ok(Some(bed.copy(scatter, random, bytes))))
             }
@@ -191,6 +205,20 @@ impl<'a> Bed<'a> {
             true => work(self).map(Some).map_err(|error| Failure::during("measuring", error)),
             false => Ok(None),
         }
+    }
+
+    /// The first ranks write through a mapping, where the file system has several writers only so.
+    fn mapped_together(&mut self, ranks: u32) -> Result<Option<f64>, Failure> {
+        let Some(file) = self.mapped.clone() else {
+            return self.team.barrier().map(|()| None);
+        };
+        let within = 0..cached_part_bytes(&self.situation);
+        let part = MappedPart { within, new_bytes: false };
+        self.together(ranks, |bed| {
+            bed.access_own_part(Pattern::Sequential, ranks, |buffer, offset| {
+                file.write_mapped(offset, buffer, &part).map(drop).map_err(io::Error::from)
+            })
+        })
     }
 
     fn access(
@@ -263,9 +291,9 @@ impl<'a> Bed<'a> {
     /// Accesses of 1 MiB in this rank's own part of the file. The ranks share the windows.
     fn access_own_part(
         &mut self,
-        direction: Direction,
         pattern: Pattern,
         ranks: u32,
+        access: impl Fn(&mut [u8], u64) -> io::Result<()>,
     ) -> io::Result<f64> {
         let shift = if pattern == Pattern::Contiguous { UNALIGNED_BYTES } else { 0 };
         let parts = cached_part_bytes(&self.situation) / u64::from(self.situation.ranks) / MIB - 1;
@@ -287,11 +315,7 @@ impl<'a> Bed<'a> {
         for index in visited..visited + TOGETHER_BYTES / MIB {
             let offset = (first + index % parts) * MIB + shift;
             let start = usize::try_from(index % memory_parts * MIB).unwrap_or(0);
-            let buffer = &mut memory[start..start + len];
-            match direction {
-                Direction::Read => self.ground.file.read_exact_at(buffer, offset)?,
-                Direction::Write => self.ground.file.write_all_at(buffer, offset)?,
-            }
+            access(&mut memory[start..start + len], offset)?;
         }
         Ok(begin.elapsed().as_secs_f64() / count(TOGETHER_BYTES / MIB))
     }

@@ -53,6 +53,8 @@ pub(super) enum Probe {
     Access { direction: Direction, pattern: Pattern, bytes: u64 },
     /// An access of 1 MiB by each of these ranks, with the memory of a window or of a program.
     AccessTogether { direction: Direction, pattern: Pattern, ranks: u32 },
+    /// The same writes, one after the other in the file, through a mapping of it.
+    MappedTogether { ranks: u32 },
     /// One piece copied by the first rank.
     Copy { scatter: bool, random: bool, bytes: u64 },
     /// 1 MiB copied by each of these ranks.
@@ -93,6 +95,10 @@ impl Probe {
                 let groups = situation.groups().into_iter();
                 all.extend(groups.map(|ranks| Probe::AccessTogether { direction, pattern, ranks }));
             }
+            if direction == Direction::Write {
+                let groups = situation.groups().into_iter();
+                all.extend(groups.map(|ranks| Probe::MappedTogether { ranks }));
+            }
             let reused = |working_set| Probe::AccessReused { direction, working_set };
             all.extend(WORKING_SETS.map(reused));
         }
@@ -122,6 +128,9 @@ impl fmt::Display for Probe {
             }
             Probe::AccessTogether { direction, pattern, ranks } => {
                 write!(formatter, "{} by {ranks} ranks, {}", verb(*direction), adverb(*pattern))
+            }
+            Probe::MappedTogether { ranks } => {
+                write!(formatter, "write through a mapping by {ranks} ranks")
             }
             Probe::Copy { bytes, .. } => write!(formatter, "copy pieces of {bytes} bytes"),
             Probe::CopyTogether { ranks } => write!(formatter, "copy by {ranks} ranks"),

@@ -311,6 +311,7 @@ impl Setting<'_> {
             file.in_memory = storage.in_memory;
             file.range_locks = storage.range_locks;
             file.readable = storage.readable;
+            file.mapped_writes = storage.mapped_writes;
             file.unique_open = storage.unique_open;
         }
         question.hints = hint_set(&self.given);

@@ -344,6 +344,9 @@ pub(crate) struct Storage {
     pub(crate) in_memory: bool,
     pub(crate) range_locks: bool,
     pub(crate) readable: bool,
+    /// Recordings of earlier versions do not have it.
+    #[serde(default)]
+    pub(crate) mapped_writes: bool,
     pub(crate) unique_open: bool,
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use pario::storage::{Driver, LockRange, OpenMode, Storage};
+use pario::storage::{Driver, LockRange, MappedPart, OpenMode, Storage};
 use pario::{ErrorClass, Result};
 
 const READ: OpenMode = OpenMode { read: true, write: false, create: false, exclusive: false };
@@ -32,11 +32,12 @@ const BEHIND_ALL: u64 = 1 << 63;
 ///
 /// If the driver breaks the contract; the text says which part.
 pub fn storage(make: impl Fn() -> (Arc<dyn Driver>, PathBuf)) {
-    let checks: [fn(&Scratch); 18] = [
+    let checks: [fn(&Scratch); 19] = [
         open_modes_have_their_classes,
         opening_keeps_the_bytes,
         mode_of_the_open_is_obeyed,
         what_was_written_is_read,
+        mapped_writes_equal_plain_ones,
         read_ends_where_the_file_ends,
         holes_are_zero,
         empty_calls_change_nothing,
@@ -174,6 +175,27 @@ fn what_was_written_is_read(scratch: &Scratch) {
     }
     let block_bytes = file.capabilities().block_bytes;
     assert!(block_bytes > 0, "a block has bytes");
+}
+
+/// Within the file, at its end and beyond it.
+fn mapped_writes_equal_plain_ones(scratch: &Scratch) {
+    let file = scratch.file("file", b"0123456789");
+    let mut expected = b"0123456789".to_vec();
+    for (new_bytes, offset) in [(false, 2), (true, 4), (false, 8), (true, 11), (false, 20)] {
+        let part = MappedPart { within: 0..5000, new_bytes };
+        let mapped = must("write", file.write_mapped(offset, b"abc", &part));
+        assert!(mapped == 0 || mapped == 3 && file.capabilities().mapped_writes, "{mapped} mapped");
+        let end = usize::try_from(offset + 3).expect("small");
+        expected.resize(expected.len().max(end), 0);
+        expected[end - 3..end].copy_from_slice(b"abc");
+        assert_eq!(contents(&file), expected, "all bytes after a write at {offset}");
+    }
+    let part = MappedPart { within: 0..5000, new_bytes: true };
+    must("write", file.write_mapped(100, b"", &part));
+    assert_eq!(contents(&file), expected, "no bytes change nothing");
+    must_fail("beyond all", ErrorClass::Type, file.write_mapped(BEHIND_ALL, b"x", &part));
+    let reader = scratch.open("file", READ);
+    must_fail("a reader's write", ErrorClass::Amode, reader.write_mapped(0, b"x", &part));
 }
 
 fn read_ends_where_the_file_ends(scratch: &Scratch) {

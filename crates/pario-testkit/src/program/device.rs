@@ -1,8 +1,12 @@
-//! The storage of a program's file: memory, with fewer capabilities, or with a flaw.
+//! The storage of a program's file: memory, with fewer capabilities, or with a flaw; or a file of
+//! the operating system.
 
-use pario::storage::{Capabilities, Driver, LockGuard, LockRange, Memory, OpenMode, Storage};
+use crate::scratch::Scratch;
+use pario::storage::{
+    Capabilities, Driver, LockGuard, LockRange, MappedPart, Memory, OpenMode, Posix, Storage,
+};
 use pario::{Error, ErrorClass, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,18 +22,69 @@ pub enum Device {
     /// The nth byte string that is written, counted from zero, has one wrong bit: to test the
     /// tests.
     Flawed(u64),
+    /// A file of the operating system, in `/dev/shm` or where temporary files are.
+    File {
+        /// Which of the two.
+        shared_memory: bool,
+    },
 }
 
-/// A driver that stores in memory what a device lets through.
+/// Where the bytes are.
+enum Backing {
+    Memory(Memory),
+    File(Scratch),
+}
+
+/// A driver that stores what a device lets through.
 pub(super) struct Limited {
-    pub(super) memory: Memory,
-    pub(super) device: Device,
+    backing: Backing,
+    device: Device,
     writes: Arc<AtomicU64>,
+    /// Bytes that were written through a mapping.
+    mapped: Arc<AtomicU64>,
 }
 
 impl Limited {
-    pub(super) fn new(memory: &Memory, device: Device) -> Limited {
-        Limited { memory: memory.clone(), device, writes: Arc::default() }
+    pub(super) fn new(device: Device) -> Limited {
+        let shared_memory = Path::new("/dev/shm");
+        let backing = match device {
+            Device::File { shared_memory: true } if shared_memory.is_dir() => {
+                Backing::File(Scratch::below(shared_memory))
+            }
+            Device::File { .. } => Backing::File(Scratch::new()),
+            _ => Backing::Memory(Memory::new()),
+        };
+        Limited { backing, device, writes: Arc::default(), mapped: Arc::default() }
+    }
+
+    /// The driver below, and what it calls a file.
+    fn inner(&self, path: &Path) -> (&dyn Driver, PathBuf) {
+        match &self.backing {
+            Backing::Memory(memory) => (memory, path.to_owned()),
+            Backing::File(scratch) => (&Posix, scratch.directory().join(path)),
+        }
+    }
+
+    /// Makes a file.
+    pub(super) fn put(&self, name: &str, bytes: &[u8]) {
+        match &self.backing {
+            Backing::Memory(memory) => memory.put(name, bytes),
+            Backing::File(scratch) => {
+                std::fs::write(scratch.path(name), bytes).expect("a file can be made");
+            }
+        }
+    }
+
+    /// The bytes of a file, if there is one.
+    pub(super) fn contents(&self, name: &str) -> Option<Vec<u8>> {
+        match &self.backing {
+            Backing::Memory(memory) => memory.contents(name),
+            Backing::File(scratch) => std::fs::read(scratch.path(name)).ok(),
+        }
+    }
+
+    pub(super) fn mapped_bytes(&self) -> u64 {
+        self.mapped.load(Ordering::Relaxed)
     }
 }
 
@@ -38,12 +93,15 @@ impl Driver for Limited {
         if self.device == Device::WriteOnly && mode.read && !mode.create {
             return Err(Error::new(ErrorClass::Access, "open: reading is not permitted"));
         }
-        let inner = self.memory.open(path, mode)?;
-        Ok(Arc::new(LimitedFile { inner, device: self.device, writes: self.writes.clone() }))
+        let (driver, path) = self.inner(path);
+        let inner = driver.open(&path, mode)?;
+        let (writes, mapped) = (self.writes.clone(), self.mapped.clone());
+        Ok(Arc::new(LimitedFile { inner, device: self.device, writes, mapped }))
     }
 
     fn delete(&self, path: &Path) -> Result<()> {
-        self.memory.delete(path)
+        let (driver, path) = self.inner(path);
+        driver.delete(&path)
     }
 }
 
@@ -51,6 +109,7 @@ struct LimitedFile {
     inner: Arc<dyn Storage>,
     device: Device,
     writes: Arc<AtomicU64>,
+    mapped: Arc<AtomicU64>,
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -73,6 +132,12 @@ impl Storage for LimitedFile {
             return self.inner.write_at(offset, &flawed);
         }
         self.inner.write_at(offset, source)
+    }
+
+    fn write_mapped(&self, offset: u64, source: &[u8], part: &MappedPart) -> Result<u64> {
+        let mapped = self.inner.write_mapped(offset, source, part)?;
+        self.mapped.fetch_add(mapped, Ordering::Relaxed);
+        Ok(mapped)
     }
 
     fn read_list(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<usize> {

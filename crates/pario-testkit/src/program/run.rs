@@ -14,7 +14,6 @@ use super::device::Limited;
 use super::oracle::{self, Expected};
 use super::{Program, actor::Actor};
 use crate::shrink::caught;
-use pario::storage::Memory;
 use pario::{Communicator, File, Simulated, Threads};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,16 +41,24 @@ pub enum Transport {
 ///
 /// If anything differs from what the oracle expects.
 pub fn run(program: &Program, transport: Transport) -> Result<(), String> {
+    run_counting(program, transport).map(drop)
+}
+
+/// Runs a program; returns how many bytes were written through a mapping of the file.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_counting(program: &Program, transport: Transport) -> Result<u64, String> {
     let expected = oracle::apply(program).map_err(|error| format!("no program: {error}"))?;
-    let memory = Memory::new();
+    let driver = Limited::new(program.device);
     if let Some(initial) = program.initial() {
-        memory.put(PATH, &initial);
+        driver.put(PATH, &initial);
     }
     let world = Arc::new(World {
         program: program.clone(),
         expected,
-        driver: Arc::new(Limited::new(&memory, program.device)),
-        memory,
+        driver: Arc::new(driver),
         barrier: Barrier::new(program.ranks),
         may_block: !matches!(transport, Transport::Simulated(_)),
         differences: Mutex::default(),
@@ -70,7 +77,7 @@ pub fn run(program: &Program, transport: Transport) -> Result<(), String> {
     let mut differences = world.take_differences();
     differences.extend(ended.err());
     match differences.as_slice() {
-        [] => Ok(()),
+        [] => Ok(world.driver.mapped_bytes()),
         some => Err(some.join("\n")),
     }
 }
@@ -109,7 +116,6 @@ fn simulated(world: &Arc<World>, ranks: u32, seed: u64) -> Result<(), String> {
 pub(super) struct World {
     pub(super) program: Program,
     pub(super) expected: Vec<Expected>,
-    memory: Memory,
     driver: Arc<Limited>,
     pub(super) barrier: Barrier,
     /// Whether blocking calls can be made.
@@ -132,7 +138,7 @@ impl World {
 
     /// Compares the bytes of the file, and records where they differ.
     pub(super) fn compare_file(&self, when: &str, wanted: Option<&[u8]>) {
-        let found = self.memory.contents(PATH);
+        let found = self.driver.contents(PATH);
         match (wanted, found) {
             (None, None) => {}
             (Some(wanted), Some(found)) => {

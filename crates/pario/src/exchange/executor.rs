@@ -75,7 +75,7 @@ impl<'a> Executor<'a> {
                 (Some(Shared::new(job, shuffled, windows)), bytes)
             }
         };
-        let (window, mail) = (Window::new(bytes, shuffled.holes()), Mail::new(job));
+        let (window, mail) = (Window::new(bytes, shuffled), Mail::new(job));
         let part = Part::new(&job.prepared.own);
         if job.refused.is_some() || window.error.is_some() {
             // This rank touches no storage, and the others need not either.

@@ -16,9 +16,9 @@ use crate::access::memory::{FileWindow, Parcel, Slot};
 use crate::comm::since;
 use crate::error::{Error, ErrorClass, Result};
 use crate::number::{narrow, wide};
-use crate::plan::Holes;
+use crate::plan::{Holes, Shuffled, Storing};
 use crate::statistics::CallStatistics;
-use crate::storage::accesses;
+use crate::storage::{MappedPart, accesses};
 
 /// The window that a rank serves now.
 pub(super) struct Window {
@@ -31,6 +31,8 @@ pub(super) struct Window {
     /// Whether the pieces in it leave no hole.
     complete: bool,
     holes: Holes,
+    /// If windows are stored through a mapping of the file: what of it.
+    mapped: Option<MappedPart>,
     pub(super) error: Option<Error>,
     /// No more storage accesses: a failure here or elsewhere, or the end of the file.
     closed: bool,
@@ -38,12 +40,25 @@ pub(super) struct Window {
 
 impl Window {
     /// With this number of bytes of this rank's own memory.
-    pub(super) fn new(bytes: u64, holes: Holes) -> Window {
+    pub(super) fn new(bytes: u64, shuffled: &Shuffled) -> Window {
         let mut own = Vec::new();
         let reserved = own.try_reserve_exact(narrow(bytes));
-        let (slot, file) = (None, 0..0);
-        let mut window =
-            Window { own, slot, file, complete: false, holes, error: None, closed: false };
+        let mapped = match shuffled.storing() {
+            Storing::Mapped { new_bytes } => {
+                Some(MappedPart { within: shuffled.reach(), new_bytes })
+            }
+            Storing::Plain => None,
+        };
+        let mut window = Window {
+            own,
+            slot: None,
+            file: 0..0,
+            complete: false,
+            holes: shuffled.holes(),
+            mapped,
+            error: None,
+            closed: false,
+        };
         if reserved.is_err() {
             let text = format!("no memory for a window of {bytes} bytes; lower cb_buffer_size");
             window.fail(Error::new(ErrorClass::NoMemory, text));
@@ -131,7 +146,10 @@ impl Window {
             return file.start;
         }
         let stored = match self.holes != Holes::Skipped || self.complete {
-            true => job.write(&[(file.start, self.bytes(&file))], statistics),
+            true => {
+                let mapped = self.mapped.clone();
+                job.store((file.start, self.bytes(&file)), mapped.as_ref(), statistics)
+            }
             false => self.write_pieces(job, parcels, statistics),
         };
         match stored {
@@ -252,17 +270,42 @@ impl Job<'_> {
         runs: &[(u64, &[u8])],
         statistics: &mut CallStatistics,
     ) -> Result<()> {
+        match runs {
+            [run] => self.store(*run, None, statistics),
+            _ => self.counted(runs, statistics, || self.storage.write_list(runs).map(|()| 0)),
+        }
+    }
+
+    /// Writes one run, through a mapping of the file if that is wanted.
+    fn store(
+        &self,
+        run: (u64, &[u8]),
+        mapped: Option<&MappedPart>,
+        statistics: &mut CallStatistics,
+    ) -> Result<()> {
+        let (offset, bytes) = run;
+        self.counted(&[run], statistics, || match mapped {
+            Some(part) => self.storage.write_mapped(offset, bytes, part),
+            None => self.storage.write_at(offset, bytes).map(|()| 0),
+        })
+    }
+
+    /// Counts what a call writes that returns how many bytes went through a mapping.
+    fn counted(
+        &self,
+        runs: &[(u64, &[u8])],
+        statistics: &mut CallStatistics,
+        write: impl FnOnce() -> Result<u64>,
+    ) -> Result<()> {
         let offset = runs.first().map_or(0, |(offset, _)| *offset);
         statistics.storage_writes += accesses(runs);
         let began = self.communicator.now();
-        let written = match runs {
-            [(offset, bytes)] => self.storage.write_at(*offset, bytes),
-            _ => self.storage.write_list(runs),
-        };
+        let written = write();
         statistics.storage += since(self.communicator, began);
         let len = || runs.iter().map(|(_, bytes)| wide(bytes.len())).sum();
-        statistics.storage_written_bytes += written.as_ref().map_or_else(Error::moved, |()| len());
-        written.map_err(|error| error.at_offset(offset))
+        statistics.storage_written_bytes += written.as_ref().map_or_else(Error::moved, |_| len());
+        statistics.storage_mapped_bytes += written.as_ref().copied().unwrap_or(0);
+        written.map(drop).map_err(|error| error.at_offset(offset))
     }
 }
 

@@ -235,7 +235,7 @@ fn create(driver: &dyn Driver, path: &Path, mode: AccessMode) -> Result<(Opened,
 /// What one rank knows of a file that it has opened.
 struct OwnFacts {
     /// What it sends to the others.
-    numbers: [u64; 7],
+    numbers: [u64; 8],
     found: Found,
     reported: Reported,
 }
@@ -271,6 +271,7 @@ impl OwnFacts {
             u64::from(capabilities.in_memory),
             u64::from(capabilities.range_locks),
             u64::from(opened.readable),
+            u64::from(capabilities.mapped_writes),
             reported.visible.level(),
             found.fingerprint,
         ];
@@ -305,6 +306,7 @@ async fn gather_facts(
         in_memory: true,
         range_locks: true,
         readable: true,
+        mapped_writes: true,
         unique_open: options.mode.unique_open,
         profile: own.profile.clone(),
     };
@@ -316,6 +318,7 @@ async fn gather_facts(
         facts.in_memory &= reader.unsigned()? != 0;
         facts.range_locks &= reader.unsigned()? != 0;
         facts.readable &= reader.unsigned()? != 0;
+        facts.mapped_writes &= reader.unsigned()? != 0;
         reported.visible = reported.visible.min(Visible::of_level(reader.unsigned()?));
         fingerprints.push(reader.unsigned()?);
     }

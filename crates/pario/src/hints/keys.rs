@@ -166,7 +166,7 @@ pub(super) fn values(hints: &Hints) -> impl Iterator<Item = (&'static str, Strin
 /// The keys that set a field.
 ///
 /// The last row always has a value: a message that was cut short is found out by that.
-static USED: [(&str, Field); 20] = [
+static USED: [(&str, Field); 21] = [
     ("cb_buffer_size", Field::Bytes(|hints| &mut hints.collective_buffer_bytes, BUFFER_BYTES)),
     ("cb_nodes", Field::Count(|hints| &mut hints.aggregators, AGGREGATORS)),
     ("cb_config_list", Field::ConfigList(|hints| &mut hints.aggregators_per_node)),
@@ -187,6 +187,7 @@ static USED: [(&str, Field); 20] = [
         Field::BytesOrUnset(|hints| &mut hints.long_piece_bytes, LONG_PIECE_BYTES),
     ),
     ("pario_shared_windows", Field::Choice(|hints| &mut hints.shared_windows)),
+    ("pario_mapped_writes", Field::Choice(|hints| &mut hints.mapped_writes)),
     ("pario_exact_windows", Field::Truth(|hints| &mut hints.exact_windows)),
     (
         "pario_collective_wait_s",
@@ -302,6 +303,7 @@ mod tests {
             ("pario_sieve_hole_bytes", "77"),
             ("pario_long_piece_bytes", "78"),
             ("pario_shared_windows", "disable"),
+            ("pario_mapped_writes", "enable"),
             ("pario_exact_windows", "true"),
             ("pario_collective_wait_s", "9"),
             ("pario_statistics", "true"),
@@ -335,7 +337,7 @@ mod tests {
     }
 
     /// Where the value of each key is used: the field, and a file outside of this module.
-    const READERS: [(&str, &str, &str); 20] = [
+    const READERS: [(&str, &str, &str); 21] = [
         ("cb_buffer_size", "collective_buffer_bytes", "plan/two_phase.rs"),
         ("cb_nodes", "aggregators", "plan/two_phase.rs"),
         ("cb_config_list", "aggregators_per_node", "plan/two_phase.rs"),
@@ -354,6 +356,7 @@ mod tests {
         ("pario_sieve_hole_bytes", "sieve_hole_bytes", "plan/independent.rs"),
         ("pario_long_piece_bytes", "long_piece_bytes", "plan/choose.rs"),
         ("pario_shared_windows", "shared_windows", "plan/two_phase.rs"),
+        ("pario_mapped_writes", "mapped_writes", "plan/storing.rs"),
         ("pario_exact_windows", "exact_windows", "plan/two_phase.rs"),
         ("pario_collective_wait_s", "collective_wait_s", "file/opening.rs"),
         ("pario_statistics", "statistics", "file/handle.rs"),

@@ -94,6 +94,9 @@ pub struct Hints {
     /// Whether ranks of one node copy their own bytes to or from windows in shared memory, where
     /// that is possible, or send them to the aggregators (`pario_shared_windows`).
     pub shared_windows: Switch,
+    /// Whether windows are stored through a mapping of the file, where the file system permits
+    /// several writers at a time only so (`pario_mapped_writes`).
+    pub mapped_writes: Switch,
     /// After this many seconds a waiting rank logs which rank it waits for
     /// (`pario_collective_wait_s`).
     pub collective_wait_s: u64,
@@ -122,6 +125,7 @@ impl Default for Hints {
             sieve_hole_bytes: 4096,
             long_piece_bytes: None,
             shared_windows: Switch::Automatic,
+            mapped_writes: Switch::Automatic,
             collective_wait_s: 60,
             statistics: Statistics::Off,
         }

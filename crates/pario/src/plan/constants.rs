@@ -31,6 +31,12 @@ pub(crate) const PACKED_PARTS: u64 = 4;
 /// the ranks that run; with fewer, each rank picks its own pieces.
 pub(crate) const MANY_PER_CORE: usize = 4;
 
+/// Shorter windows are stored by plain writes, whose one call is less than what a mapping needs.
+pub(crate) const MAPPED_WINDOW_BYTES_MIN: u64 = 64 << 10;
+/// Windows are stored through a mapping of the file where the profile says that it is faster by
+/// this factor: a profile of another machine knows no better.
+pub(crate) const MAPPED_GAIN_MIN: f64 = 1.5;
+
 /// A window of a rank that needs no messages: small enough to stay in the cache of its core while
 /// it is assembled and stored.
 pub(crate) const CACHED_WINDOW_BYTES: u64 = 1 << 20;

@@ -14,7 +14,7 @@ use super::cause::Cause;
 use super::choose::total;
 use super::{
     Direction, FileFacts, Holes, Independent, LockRule, PAGE_BYTES, Phases, Placement, Planning,
-    Request, Route, SharedWindows, Shuffled, Steps, rank_of,
+    Request, Route, SharedWindows, Shuffled, Steps, Storing, rank_of,
 };
 use crate::model::profile::{Access, Accesses, Curve, Pattern, Profile};
 use crate::number::{real, wide};
@@ -239,6 +239,8 @@ struct Calls {
     batched: bool,
     /// Whether each of them continues the last one.
     continued: bool,
+    /// Whether they go through a mapping of the file.
+    mapped: bool,
 }
 
 impl<'a> Scene<'a> {
@@ -338,7 +340,8 @@ impl<'a> Scene<'a> {
         let access = Access { bytes, pattern, ranks, working_set: self.working_set() };
         let each_us = self.profile.access_us(calls.direction, access);
         let call_us = each_us.min(accesses.call_us);
-        let bytes_us = each_us - call_us;
+        let gain = accesses.mapped_gain(ranks).filter(|_| calls.mapped).unwrap_or(1.0);
+        let bytes_us = (each_us - call_us) / gain;
         let at_most = if calls.batched { calls_at_once(accesses.call_us) } else { 1 };
         let overlap = f64::from(at_most).min(calls.count).max(1.0);
         // While calls wait, the bytes of others are moved.
@@ -428,8 +431,17 @@ impl<'a> Scene<'a> {
         let bytes = self.total.piece_bytes;
         let (nodes, servers, batched) = (self.nodes, self.node_ranks, steps.batched);
         let continued = self.ranks == 1 && pattern == Pattern::Contiguous;
-        let mut calls =
-            Calls { direction, count: pieces, bytes, pattern, nodes, servers, batched, continued };
+        let mut calls = Calls {
+            direction,
+            count: pieces,
+            bytes,
+            pattern,
+            nodes,
+            servers,
+            batched,
+            continued,
+            mapped: false,
+        };
         if sieves {
             let range = reach / wide(self.planning.requests.len()).max(1);
             calls.bytes = steps.buffer_bytes.min(range).max(1);
@@ -483,7 +495,9 @@ impl<'a> Scene<'a> {
         let count = (real(self.touched()) / real(bytes)).max(1.0) / f64::from(nodes);
         let (pattern, batched) = (Pattern::Sequential, false);
         let continued = nodes * servers == 1;
-        let calls = Calls { direction, count, bytes, pattern, nodes, servers, batched, continued };
+        let mapped = false;
+        let calls =
+            Calls { direction, count, bytes, pattern, nodes, servers, batched, continued, mapped };
         let has_holes = self.total.bytes < self.touched();
         if direction == Direction::Write && has_holes {
             match shuffled.holes() {
@@ -500,6 +514,8 @@ impl<'a> Scene<'a> {
                 }
             }
         }
+        let mapped = shuffled.storing() != Storing::Plain;
+        let calls = Calls { mapped, ..calls };
         self.storage(calls, cost, [Cause::StorageCalls, Cause::StorageBytes]);
     }
 
@@ -630,7 +646,9 @@ impl<'a> Scene<'a> {
         let (direction, servers) = (self.planning.conditions.direction, self.node_ranks);
         let (nodes, pattern, batched) = (self.nodes, Pattern::Scattered, true);
         let continued = false;
-        let calls = Calls { direction, count, bytes, pattern, nodes, servers, batched, continued };
+        let mapped = false;
+        let calls =
+            Calls { direction, count, bytes, pattern, nodes, servers, batched, continued, mapped };
         self.storage(calls, cost, [Cause::StorageCalls, Cause::StorageBytes]);
     }
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{Phases, index, rank_of};
+use super::{Phases, Storing, index, rank_of};
 use crate::access::windows::Cut;
 use crate::number::wide;
 
@@ -124,6 +124,7 @@ pub(crate) struct Shuffled {
     pub(super) window_bytes: u64,
     pub(super) rounds: u64,
     pub(super) holes: Holes,
+    pub(super) storing: Storing,
     /// Whether others may rewrite bytes meanwhile, so that plain writes need protection too.
     pub(super) careful: bool,
     pub(super) placement: Placement,
@@ -220,6 +221,16 @@ impl Shuffled {
 
     pub(crate) fn holes(&self) -> Holes {
         self.holes
+    }
+
+    pub(crate) fn storing(&self) -> Storing {
+        self.storing
+    }
+
+    /// The part of the file that windows are in.
+    pub(crate) fn reach(&self) -> Range<u64> {
+        let start = self.domains.first().map_or(0, |first| first.file.start);
+        start..self.domains.last().map_or(start, |last| last.file.end)
     }
 
     /// Whether writes that carry no bytes of others need protection from those that do.
@@ -364,6 +375,7 @@ impl fmt::Display for Shuffled {
             Holes::Skipped => "are skipped",
         };
         writeln!(formatter, "holes      {holes}")?;
+        writeln!(formatter, "stores     {}", self.storing)?;
         for Domain { aggregator, file } in &self.domains {
             writeln!(formatter, "domain     rank {aggregator}: {}..{}", file.start, file.end)?;
         }

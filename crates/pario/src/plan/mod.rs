@@ -30,6 +30,7 @@
 //! | `choose` | which strategy serves a request; the choice of `auto` |
 //! | `cost` | what a plan is predicted to cost |
 //! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
+//! | `storing` | whether windows are stored through a mapping of the file |
 //! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
 //! | `phased` | `multi-phase` and `inspector-executor`: store-and-forward between partners |
 //! | `butterfly` | the partners of each phase, and which rank gets which part of the file |
@@ -56,6 +57,7 @@ pub(crate) mod independent;
 mod lesson;
 mod phased;
 mod request;
+mod storing;
 pub(crate) mod two_phase;
 
 pub use crate::access::InMemory;
@@ -72,6 +74,7 @@ pub(crate) use form::{
 pub(crate) use lesson::Lesson;
 pub(crate) use phased::Phases;
 pub use request::{Conditions, Request};
+pub(crate) use storing::Storing;
 pub(crate) use two_phase::may_serve;
 
 /// What the planner must know of an open file and the machine; the same on every rank.
@@ -91,6 +94,8 @@ pub struct FileFacts {
     pub range_locks: bool,
     /// Whether bytes can be read, also if the user opened the file for writing only.
     pub readable: bool,
+    /// Whether storage can write through a mapping of the file.
+    pub mapped_writes: bool,
     /// Whether the program promises that nobody else has the file open.
     pub unique_open: bool,
     /// What storage, copies and messages cost.
@@ -110,6 +115,7 @@ impl FileFacts {
             in_memory: matches!(file_system, "tmpfs" | "ramfs" | "memory"),
             range_locks: true,
             readable: true,
+            mapped_writes: matches!(file_system, "tmpfs" | "ext4" | "xfs"),
             unique_open: false,
             profile,
         }
@@ -130,7 +136,8 @@ impl FileFacts {
     /// Those of a file of ranks that are threads, as tests change them.
     pub(crate) fn of_threads(ranks: usize) -> FileFacts {
         let profile = Arc::new(Profile::built_in("tmpfs").unwrap());
-        FileFacts::on_nodes(vec![0; ranks], vec![2], profile)
+        let facts = FileFacts::on_nodes(vec![0; ranks], vec![2], profile);
+        FileFacts { mapped_writes: false, ..facts }
     }
 }
 

@@ -25,7 +25,7 @@ use super::constants::{
 };
 use super::{
     Direction, Domain, FileFacts, Holes, Phases, Placement, Planning, Route, Servers, Service,
-    SharedWindows, Shuffled, index, rank_of,
+    SharedWindows, Shuffled, Storing, index, rank_of,
 };
 use crate::hints::{Hints, Strategy, Switch};
 use crate::number::wide;
@@ -97,6 +97,7 @@ fn shuffled(
         },
         rounds: 0,
         holes: holes(planning),
+        storing: Storing::Plain,
         careful: planning.others_write() && planning.somebody_rewrites(),
         placement,
     };
@@ -105,6 +106,7 @@ fn shuffled(
         shuffled.window_bytes = buffer;
         shuffled.count_rounds();
     }
+    shuffled.storing = Storing::new(planning, &shuffled);
     shuffled
 }
 

@@ -94,6 +94,8 @@ figures! {
         storage_writes,
         /// Bytes that they wrote.
         storage_written_bytes,
+        /// Those of them that were stored through a mapping of the file.
+        storage_mapped_bytes,
         /// Ranges that this rank locked.
         locks,
     }

@@ -179,6 +179,13 @@ impl CallStatistics {
             Bytes(self.storage_written_bytes),
             self.locks
         )?;
+        if self.storage_mapped_bytes > 0 {
+            let mapped = Bytes(self.storage_mapped_bytes);
+            writeln!(
+                formatter,
+                "mapped      {mapped} of the writes, through a mapping of the file"
+            )?;
+        }
         writeln!(
             formatter,
             "time        {:.3} ms synchronisation, {:.3} ms planning, {:.3} ms exchange, \

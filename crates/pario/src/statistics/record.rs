@@ -260,6 +260,7 @@ fn storage_record(facts: &FileFacts) -> String {
         .number("in_memory", facts.in_memory)
         .number("range_locks", facts.range_locks)
         .number("readable", facts.readable)
+        .number("mapped_writes", facts.mapped_writes)
         .number("unique_open", facts.unique_open)
         .finish()
 }

@@ -108,7 +108,12 @@ impl Layer for EmulatedFile {
     }
 
     fn capabilities(&self, inner: Capabilities) -> Capabilities {
-        Capabilities { in_memory: false, described: self.timer.storage(), ..inner }
+        Capabilities {
+            in_memory: false,
+            mapped_writes: false,
+            described: self.timer.storage(),
+            ..inner
+        }
     }
 }
 

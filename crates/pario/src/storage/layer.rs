@@ -12,7 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{
-    Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Storage, file_len, memory_len,
+    Capabilities, Deletion, Driver, LockGuard, LockRange, MappedPart, OpenMode, Storage, file_len,
+    memory_len,
 };
 use crate::error::{Error, ErrorClass, Result};
 
@@ -242,6 +243,17 @@ impl Storage for LayeredFile {
             self.inner.write_at(offset, first).map(|()| file_len(first.len()))
         });
         count.and_then(|moved| call.written(moved))
+    }
+
+    fn write_mapped(&self, offset: u64, source: &[u8], part: &MappedPart) -> Result<u64> {
+        let call = Call::new(Operation::Write, offset, file_len(source.len()));
+        let mut mapped = 0;
+        let count = self.layer.pass(&call, &mut |most| {
+            let first = &source[..memory_len(most).min(source.len())];
+            mapped = self.inner.write_mapped(offset, first, part)?;
+            Ok(file_len(first.len()))
+        });
+        count.and_then(|moved| call.written(moved)).map(|()| mapped)
     }
 
     fn read_list(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<usize> {

@@ -145,6 +145,7 @@ impl Storage for MemoryFile {
             range_locks: true,
             block_bytes: PAGE_BYTES,
             in_memory: true,
+            mapped_writes: false,
             file_system: None,
             described: None,
         }

@@ -8,6 +8,7 @@
 //! (`pario_testkit::conformance::storage`).
 
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -137,6 +138,17 @@ pub struct Capabilities {
     /// What accesses cost, if they take the time of storage that is described. Plans follow it, as
     /// they follow a profile that was measured.
     pub described: Option<clock::Storage>,
+    /// [`Storage::write_mapped`] does more than [`Storage::write_at`].
+    pub mapped_writes: bool,
+}
+
+/// What a caller will write through a mapping of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappedPart {
+    /// The part of the file that this write and later ones lie in.
+    pub within: Range<u64>,
+    /// Whether bytes beyond the end of the file go through it, too.
+    pub new_bytes: bool,
 }
 
 /// What is known of a file system, whatever file it is.
@@ -158,6 +170,7 @@ impl Default for Capabilities {
             in_memory: false,
             file_system: None,
             described: None,
+            mapped_writes: false,
         }
     }
 }
@@ -178,6 +191,13 @@ pub trait Storage: Send + Sync {
     /// Writes all of `source` at `offset`, or fails. The error says with
     /// [`Error::moved`](crate::Error::moved) how many bytes were written before it happened.
     fn write_at(&self, offset: u64, source: &[u8]) -> Result<()>;
+
+    /// The same as [`Storage::write_at`], through a mapping of the file where the driver can do so:
+    /// others may then write at the same time. Returns the bytes that went through it, all or none.
+    fn write_mapped(&self, offset: u64, source: &[u8], part: &MappedPart) -> Result<u64> {
+        let _ = part;
+        self.write_at(offset, source).map(|()| 0)
+    }
 
     /// Reads pieces with as few system calls as the driver can; the pieces are sorted by offset
     /// and do not overlap. Returns the number of bytes read before the first one that lies

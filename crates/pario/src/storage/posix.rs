@@ -7,7 +7,8 @@
 //! threads and users.
 //!
 //! Cost: one system call per access. Pieces of a list that are adjacent in the file share one
-//! (`preadv`, `pwritev`); each hole between pieces begins a new one.
+//! (`preadv`, `pwritev`); each hole between pieces begins a new one. Windows that many ranks store
+//! at a time can go through a mapping of the file (`mapped`).
 //!
 //! Hazard: where the file system cannot reserve room (`fallocate`), `preallocate` only makes the
 //! file longer. The kernel has no call that does this without the risk of cutting the file, so
@@ -23,11 +24,12 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 
+use self::mapped::Mapped;
 use self::ofd::FileLocks;
 use super::data_files::DataFile;
 use super::sticky::StickySync;
 use super::{
-    Capabilities, Deletion, Driver, LockGuard, LockRange, OpenMode, Storage, adjacent,
+    Capabilities, Deletion, Driver, LockGuard, LockRange, MappedPart, OpenMode, Storage, adjacent,
     check_pieces, check_run, file_len, total_len,
 };
 use crate::direction::Direction;
@@ -37,6 +39,7 @@ use crate::number::narrow;
 #[cfg(feature = "io-uring")]
 mod at_once;
 mod kinds;
+mod mapped;
 #[cfg(not(feature = "io-uring"))]
 mod at_once {
     //! Without io_uring pieces are read one by one.
@@ -138,6 +141,7 @@ struct PosixFile {
     capabilities: Capabilities,
     locks: Arc<FileLocks>,
     synced: StickySync,
+    mapped: Mapped,
     /// Keeps statistics out of the file.
     _data: DataFile,
 }
@@ -158,7 +162,7 @@ impl PosixFile {
             return Err(Error::new(ErrorClass::BadFile, "open: this is a directory"));
         }
         let locks = Arc::new(FileLocks::new(Arc::clone(&file), mode));
-        let capabilities = Capabilities {
+        let mut capabilities = Capabilities {
             range_locks: locks.supported(),
             block_bytes: metadata.blksize().max(BLOCK_BYTES_MIN),
             in_memory: is_in_memory(&file),
@@ -166,9 +170,13 @@ impl PosixFile {
                 .ok()
                 .and_then(|system| kinds::known(system.f_type)),
             described: None,
+            mapped_writes: false,
         };
-        let synced = StickySync::default();
-        Ok(PosixFile { file, mode, capabilities, locks, synced, _data: DataFile::new(&metadata) })
+        capabilities.mapped_writes =
+            mode.read && mode.write && metadata.is_file() && mapped::is_possible(&capabilities);
+        let (synced, mapped) = (StickySync::default(), Mapped::default());
+        let data = DataFile::new(&metadata);
+        Ok(PosixFile { file, mode, capabilities, locks, synced, mapped, _data: data })
     }
 
     /// Reads scattered pieces at the same time where that pays; which of them are whole, or nothing
@@ -247,6 +255,17 @@ impl Storage for PosixFile {
         self.write_piece(offset, source).map(|_| ())
     }
 
+    fn write_mapped(&self, offset: u64, source: &[u8], part: &MappedPart) -> Result<u64> {
+        self.mode.permits_writing()?;
+        let len = file_len(source.len());
+        check_run("write", offset, len)?;
+        let Capabilities { in_memory, mapped_writes, .. } = self.capabilities;
+        match mapped_writes && self.mapped.store((&self.file, in_memory), offset, source, part) {
+            true => Ok(len),
+            false => self.write_piece(offset, source).map(|_| 0),
+        }
+    }
+
     fn read_list(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<usize> {
         self.mode.permits_reading()?;
         check_pieces("read", pieces)?;
@@ -288,6 +307,7 @@ impl Storage for PosixFile {
     fn set_size(&self, bytes: u64) -> Result<()> {
         self.mode.permits_writing()?;
         check_run("set_size", bytes, 0)?;
+        self.mapped.end();
         self.file.set_len(bytes).map_err(|error| Error::from_io("set_size", &error))
     }
 
@@ -327,6 +347,7 @@ impl Storage for PosixFile {
     }
 
     fn close(&self) -> Result<()> {
+        self.mapped.end();
         // The kernel flushes a file at each close of a descriptor, the last one or not. This one's
         // own stays until nobody can use it any more.
         match self.file.try_clone() {
@@ -484,8 +505,12 @@ mod tests {
 
     impl Scratch {
         pub(super) fn new(name: &str) -> Scratch {
+            Scratch::below(&std::env::temp_dir(), name)
+        }
+
+        pub(super) fn below(parent: &Path, name: &str) -> Scratch {
             let name = format!("pario-posix-{}-{name}", std::process::id());
-            let path = std::env::temp_dir().join(name);
+            let path = parent.join(name);
             std::fs::create_dir(&path).unwrap();
             Scratch(path)
         }

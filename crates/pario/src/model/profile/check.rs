@@ -21,8 +21,15 @@ pub(super) fn check(profile: &Profile) -> Result<(), Wrong> {
     if profile.machine.cores == 0 {
         return wrong("machine.cores", "must be at least 1");
     }
-    if profile.storage.read.new_file.is_some() {
-        return wrong("storage.read.new_file", "is for writes only");
+    let read = &profile.storage.read;
+    for (name, is_there) in [
+        ("new_file", read.new_file.is_some()),
+        ("mapped", read.mapped.is_some()),
+        ("mapped_new_file", read.mapped_new_file.is_some()),
+    ] {
+        if is_there {
+            return wrong(format!("storage.read.{name}"), "is for writes only");
+        }
     }
     accesses("storage.read", &profile.storage.read)?;
     accesses("storage.write", &profile.storage.write)?;
@@ -64,8 +71,12 @@ fn accesses(key: &str, accesses: &Accesses) -> Result<(), Wrong> {
     }
     reused(&format!("{key}.reused"), &accesses.reused)?;
     time(&format!("{key}.positioning_us"), accesses.positioning_us)?;
-    if let Some(table) = &accesses.concurrent_contiguous {
-        concurrency(&format!("{key}.concurrent_contiguous"), table)?;
+    for (name, table) in [
+        ("concurrent_contiguous", &accesses.concurrent_contiguous),
+        ("mapped", &accesses.mapped),
+        ("mapped_new_file", &accesses.mapped_new_file),
+    ] {
+        table.as_ref().map_or(Ok(()), |table| concurrency(&format!("{key}.{name}"), table))?;
     }
     concurrency(&format!("{key}.concurrent"), &accesses.concurrent)
 }

@@ -80,7 +80,7 @@ impl Concurrency {
     }
 
     /// The bandwidth of a number of ranks.
-    fn together(&self, ranks: u32) -> f64 {
+    pub(super) fn together(&self, ranks: u32) -> f64 {
         let numbers = self.ranks.iter().map(|&number| u64::from(number));
         let both = numbers.zip(self.bytes_per_s.iter().copied());
         interpolated(both, ranks.into()).unwrap_or(f64::INFINITY)

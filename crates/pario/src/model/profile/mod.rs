@@ -133,6 +133,13 @@ pub struct Accesses {
     /// The same as `contiguous`. As `concurrent` if it is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrent_contiguous: Option<Concurrency>,
+    /// As `concurrent`, through a mapping of the file; only for writes. Not there where nobody has
+    /// measured it: then writes are plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped: Option<Concurrency>,
+    /// The same to a new file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped_new_file: Option<Concurrency>,
     /// All ranks together, as `contiguous`, again and again with the same bytes.
     #[serde(default, skip_serializing_if = "Reuse::is_empty")]
     pub reused: Reuse,
@@ -173,6 +180,8 @@ impl Accesses {
             positioning_us: device.positioning_us,
             concurrent: Concurrency { ranks: vec![1], bytes_per_s: vec![bytes_per_s] },
             concurrent_contiguous: None,
+            mapped: None,
+            mapped_new_file: None,
             reused: Reuse::default(),
         }
     }
@@ -290,6 +299,18 @@ impl Accesses {
             }
             Pattern::Sequential | Pattern::NewFile | Pattern::Direct => &self.concurrent,
         }
+    }
+
+    /// How many times more bytes these ranks write in a time through a mapping than without.
+    pub(crate) fn mapped_gain(&self, ranks: u32) -> Option<f64> {
+        Some(self.mapped.as_ref()?.together(ranks) / self.concurrent.together(ranks))
+    }
+
+    /// The same in a new file, in windows of this length.
+    pub(crate) fn mapped_new_gain(&self, ranks: u32, bytes: u64) -> Option<f64> {
+        let mapped = self.mapped_new_file.as_ref()?.together(ranks);
+        let longer = self.curve(Pattern::NewFile).us(bytes) / self.sequential.us(bytes);
+        Some(mapped / self.concurrent.together(ranks) * longer)
     }
 
     /// Calls cost what they cost; the bytes of all ranks share what the storage can move.
