@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pario::model::Direction;
+use pario::model::profile::Profile;
 use pario::storage::OpenMode;
 use pario::{CallStatistics, File, Hints};
 
@@ -55,7 +56,9 @@ struct RankCalls {
 impl RankCalls {
     async fn on_rank(&self, rank: &StageRank) -> Result<RankTaken, Failure> {
         let options = File::options().read(true).write(true).create(true);
-        let options = options.driver(rank.driver.clone());
+        // Not the profile that is stored for this machine.
+        let profile = Profile::built_in("ssd").unwrap_or_default();
+        let options = options.driver(rank.driver.clone()).profile(profile);
         let options = self
             .hints
             .iter()

@@ -27,7 +27,7 @@ const COSTS_2002: Costs = Costs {
 };
 
 /// Time of MPI's layer for a call: an assumption.
-pub(crate) const LAYER_US: f64 = 3.0;
+const LAYER_US: f64 = 3.0;
 
 /// A processor of today. ROMIO of MPICH 5 took 0.8 us for a piece of 512 bytes more than pario did,
 /// with 4 ranks on one node.
