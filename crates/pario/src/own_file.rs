@@ -85,9 +85,9 @@ pub fn open_for_statistics(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Appends to what [`open_for_statistics`] has opened. Who reads a pipe may be gone, and that is not
-/// seen by a process which can read the pipe itself, as this one can. So the pipe is waited for only
-/// while somebody reads it, and some seconds more.
+/// Appends to what [`open_for_statistics`] has opened. The reader of a pipe may be gone, which a
+/// process does not see that can read the pipe itself, as this one can. So a full pipe is waited
+/// for while somebody reads it, and some seconds more.
 ///
 /// # Errors
 /// `TimedOut` if nobody reads a full pipe, and what the system says.

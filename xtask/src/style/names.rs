@@ -50,7 +50,6 @@ const MORE_TODAY: &[(&str, usize)] = &[
     ("Row", 3),
     ("Run", 4),
     ("Scratch", 3),
-    ("Series", 3),
     ("Served", 3),
     ("Source", 3),
     ("Span", 3),
@@ -59,7 +58,6 @@ const MORE_TODAY: &[(&str, usize)] = &[
     ("Table", 4),
     ("Times", 4),
     ("Transport", 3),
-    ("Way", 3),
     ("Window", 4),
     ("World", 4),
 ];
