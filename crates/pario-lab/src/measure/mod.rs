@@ -120,6 +120,11 @@ fn on_mpi<T>(options: &Options, work: impl Work<T>) -> Result<T, Failure> {
             universe.abort(1)
         }
         Err(failure) if comm.rank() > 0 => Err(Failure::Told(failure.exit_code())),
+        // Once MPI has ended, some launchers end this rank as soon as another one has failed.
+        Err(Failure::Run(text)) => {
+            sweep::say(&text);
+            Err(Failure::Told(1))
+        }
         outcome => outcome,
     }
 }
