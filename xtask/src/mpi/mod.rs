@@ -184,7 +184,7 @@ pub(crate) fn test_and_tell(
     if let Some(library) = library.as_deref().filter(|_| arguments.wants(bound::NAME)) {
         bound::run_all(&places, &found, library, &mut report)?;
     }
-    programs::run_all(&places, &found, arguments, skipped, &mut report)?;
+    programs::run_all(&places, &found, library.as_deref(), arguments, skipped, &mut report)?;
     if arguments.wants(peers::NAME) {
         peers::test(&places, &found, library.as_deref(), &mut report)?;
     }
