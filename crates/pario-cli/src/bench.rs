@@ -6,12 +6,13 @@ use std::thread;
 use clap::{Args, value_parser};
 use pario_lab::failure::Failure;
 use pario_lab::measure::{self, Directions, Files, MemoryLayout, Options};
-use pario_lab::scenario::contender::Choice;
+use pario_lab::scenario::contender::{Choice, Implementation};
 use pario_lab::scenario::device::{self, DeviceChoice};
 use pario_lab::scenario::workload::Catalogue;
 use pario_lab::scenario::workloads::{Workloads, parse_name};
 use pario_lab::{hint, size};
 
+use crate::library;
 use crate::values::{self, Named};
 
 pub(crate) const DIRECTIONS: [Named<Directions>; 3] = [
@@ -97,12 +98,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = values::one_of(&MEMORY), default_value = "paper")]
     memory: MemoryLayout,
 
-    /// Strategies: direct, list, sieve, two-phase, gather, multi-phase, inspector-executor, auto
-    /// [default: all]; also posix (a system call for each piece) and romio-like (what papers 003
-    /// and 004 say of ROMIO; at levels 2 and 3). sieve skips holes above pario_sieve_hole_bytes,
-    /// romio-like does not; inspector-executor is multi-phase with all phases
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
-    strategies: Vec<Choice>,
+    /// Who is measured: pario (its own choice), or pario with a strategy: direct, list, sieve,
+    /// two-phase, gather, multi-phase, inspector-executor, auto [default: all strategies]. mpi: the
+    /// MPI library's own MPI_File_*, called as a program in C does, with the hints that are given;
+    /// drop-in: the same calls served by pario's drop-in library. posix: a system call for each
+    /// piece; romio-like: what papers 003 and 004 say of ROMIO, at levels 2 and 3. sieve skips
+    /// holes above pario_sieve_hole_bytes, romio-like does not; inspector-executor is multi-phase
+    /// with all phases
+    #[arg(long, visible_alias = "strategies", value_name = "NAME,...", value_delimiter = ',')]
+    contenders: Vec<Choice>,
+
+    /// The library of drop-in [default: libpario_mpi.so beside this program, or in ../lib]
+    #[arg(long, value_name = "PATH")]
+    library: Option<PathBuf>,
 
     /// Also multi-phase with these numbers of phases, such as 0,1,2,3,4
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
@@ -150,7 +158,8 @@ pub(crate) struct Arguments {
     planned: bool,
 
     /// A hint for all strategies, such as cb_nodes=4; may be repeated. One without effect is
-    /// refused: the times would be those of other hints
+    /// refused: the times would be those of other hints. With mpi, the MPI library gets it, too,
+    /// and may have hints that pario does not know
     #[arg(long = "hint", value_name = "KEY=VALUE", value_parser = hint::parse)]
     hints: Vec<(String, String)>,
 
@@ -221,6 +230,9 @@ Examples:
   pario bench s3asim --set query_count=10,seed=3 --direction read
   pario bench benchmarks/pattern.toml --levels 0,1,2,3
   mpirun -n 8 pario bench hacc-io --quick --dir /scratch
+  mpirun -n 8 pario bench --contenders pario,mpi --dir /scratch
+  mpirun -n 8 pario bench btio --contenders pario,posix,romio-like,mpi --hint cb_nodes=2
+  mpirun -n 8 pario bench --contenders mpi,drop-in --files new
   pario bench --nodes 4 --messages --hint cb_nodes=4 --dir /scratch --json > results.jsonl";
 
 /// What follows the options: the workloads, then how it is measured.
@@ -236,14 +248,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.end_with_stdin {
         thread::spawn(measure::end_with_stdin);
     }
-    measure::run(&arguments.options())
+    measure::run(&arguments.options()?)
 }
 
 impl Arguments {
     /// What they ask for.
-    fn options(self) -> Options {
+    fn options(self) -> Result<Options, Failure> {
         let names = [self.names, self.workloads].concat();
-        Options {
+        let wants_drop_in = self.contenders.contains(&Choice::Mpi(Implementation::DropIn));
+        let drop_in = wants_drop_in.then(|| library::find(self.library.as_deref())).transpose()?;
+        Ok(Options {
             workloads: Workloads {
                 names,
                 parameters: self.parameters,
@@ -257,7 +271,8 @@ impl Arguments {
             files: self.files,
             steps: Some(self.steps),
             memory: self.memory,
-            strategies: self.strategies,
+            contenders: self.contenders,
+            drop_in,
             phases: self.phases,
             directions: self.direction,
             repeat: self.repeat,
@@ -277,6 +292,6 @@ impl Arguments {
             embedded: self.embedded,
             json: self.json,
             stats: self.stats,
-        }
+        })
     }
 }

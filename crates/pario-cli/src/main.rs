@@ -20,6 +20,7 @@ use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 mod bench;
 mod calibrate;
 mod explain;
+mod library;
 mod report;
 mod run;
 mod study;

@@ -150,6 +150,23 @@ functions! {
         integer_list: *mut c_int, address_list: *mut isize, count_list: *mut i64,
         type_list: *mut c_void,
     );
+    Type_contiguous(count: c_int, old: usize, new: Out<usize>);
+    Type_vector(count: c_int, block_len: c_int, stride: c_int, old: usize, new: Out<usize>);
+    Type_create_hvector(
+        count: c_int, block_len: c_int, stride: isize, old: usize, new: Out<usize>,
+    );
+    Type_create_hindexed(
+        count: c_int, block_lens: *const c_int, places: *const isize, old: usize, new: Out<usize>,
+    );
+    Type_create_hindexed_block(
+        count: c_int, block_len: c_int, places: *const isize, old: usize, new: Out<usize>,
+    );
+    Type_create_struct(
+        count: c_int, block_lens: *const c_int, places: *const isize, types: *const c_void,
+        new: Out<usize>,
+    );
+    Type_create_resized(old: usize, lower: isize, extent: isize, new: Out<usize>);
+    Type_commit(datatype: Out<usize>);
     Type_free(datatype: Out<usize>);
     Type_dup(datatype: usize, new: Out<usize>);
     Type_create_keyval(copy: usize, delete: usize, key: Out<c_int>, extra: *mut c_void);
@@ -170,11 +187,13 @@ functions! {
     );
 
     Info_create(info: Out<usize>);
+    Info_free(info: Out<usize>);
     Info_set(info: usize, key: *const c_char, value: *const c_char);
     Info_get_nkeys(info: usize, count: Out<c_int>);
     Info_get_nthkey(info: usize, index: c_int, key: *mut c_char);
     Info_get(info: usize, key: *const c_char, len: c_int, value: *mut c_char, flag: Out<c_int>);
 
+    Error_string(code: c_int, text: *mut c_char, len: Out<c_int>);
     Add_error_code(class: c_int, code: Out<c_int>);
     Add_error_string(code: c_int, text: *const c_char);
     Comm_create_errhandler(function: usize, handler: Out<usize>);
@@ -337,6 +356,17 @@ fn object_of(address: *mut c_void) -> Option<String> {
 pub(crate) fn is_in_library(function: *mut c_void) -> bool {
     let object = object_of(function).unwrap_or_default();
     object.rsplit('/').next().is_some_and(|name| name.starts_with("libpario_mpi"))
+}
+
+/// Why a library could not be loaded.
+pub(crate) fn loader_error() -> String {
+    // SAFETY: the text belongs to the loader until the next call of it on this thread.
+    let text = unsafe { libc::dlerror() };
+    if text.is_null() {
+        return "cannot be loaded".to_owned();
+    }
+    // SAFETY: as above.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 /// The files of all loaded libraries.

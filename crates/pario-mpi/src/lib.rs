@@ -23,6 +23,7 @@ mod kept;
 mod launcher;
 mod locate;
 mod messages;
+mod mpi_io;
 mod node;
 mod panics;
 mod progress;
@@ -32,4 +33,6 @@ mod wait;
 pub use abi::Family;
 pub use comm::{MpiCommunicator, RawCommunicator};
 pub use launcher::{Launch, launched};
+#[doc(hidden)]
+pub use mpi_io::{MpiDatatype, MpiFile, MpiIo};
 pub use universe::{Threading, Universe, initialize, initialize_with};

@@ -5,7 +5,7 @@
 //! names; the one beside the launcher's program, which is found among the parents of this process;
 //! the usual names on the loader's own path, those of the launcher's kind only.
 
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -111,13 +111,7 @@ fn open(name: &OsStr) -> std::result::Result<(), String> {
         unsafe { libc::dlclose(handle) };
         return Err("it has no MPI_Init".to_owned());
     }
-    // SAFETY: the text belongs to the loader until the next call of it on this thread.
-    let text = unsafe { libc::dlerror() };
-    if text.is_null() {
-        return Err("cannot be loaded".to_owned());
-    }
-    // SAFETY: as above.
-    Err(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    Err(binding::loader_error())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@
 //! | `bound` | ranks that are bound to cores have as many aggregators as others |
 //! | `programs` | programs in Rust |
 //! | `mpi4py` | the tests of mpi4py that touch files |
-//! | `peers` | pario beside the libraries' own MPI-IO, measured |
+//! | `peers` | `pario bench` beside the libraries' own MPI-IO, on each of them, measured |
 //! | `cells` | `auto` beside the fixed strategies, and its predictions, measured |
 //! | `constants`, `tables` | the constants of each ABI: compared, and turned into Rust |
 //! | `symbols` | whether pario has all functions of each MPI |
@@ -61,7 +61,7 @@ pub(crate) use peers::run as peers;
 use report::Report;
 
 /// What runs besides the client programs.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 9] = [
     "mpi4py",
     "constants",
     run::NAME,
@@ -71,7 +71,6 @@ const NAMES: [&str; 10] = [
     "bench",
     "calibrate",
     "rsmpi",
-    peers::NAME,
 ];
 
 /// Which client programs run.
@@ -81,7 +80,7 @@ pub(crate) struct MpiTestArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) mpi: Option<String>,
     /// Only client programs whose name contains this; `mpi4py`, `constants`, `run`, `bound`,
-    /// `conformance`, `interleaved`, `bench`, `calibrate`, `rsmpi` and `peers` are names, too.
+    /// `conformance`, `interleaved`, `bench`, `calibrate` and `rsmpi` are names, too.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) only: Option<String>,
     /// The drop-in library [default: build it].
@@ -184,10 +183,7 @@ pub(crate) fn test_and_tell(
     if let Some(library) = library.as_deref().filter(|_| arguments.wants(bound::NAME)) {
         bound::run_all(&places, &found, library, &mut report)?;
     }
-    programs::run_all(&places, &found, arguments, skipped, &mut report)?;
-    if arguments.wants(peers::NAME) {
-        peers::test(&places, &found, library.as_deref(), &mut report)?;
-    }
+    programs::run_all(&places, &found, library.as_deref(), arguments, skipped, &mut report)?;
     if arguments.wants("mpi4py") {
         mpi4py::run_all(&places, &found, library.as_deref(), &mut report)?;
     }

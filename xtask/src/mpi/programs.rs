@@ -40,6 +40,14 @@ const BENCHES: [&str; 3] = [
     "stem2 ior hacc-io s3asim --strategies auto --files new --levels 2,3",
 ];
 
+/// Beside the MPI libraries' own `MPI_File_*`, and beside those of the drop-in.
+const PEERS: &str = "--contenders pario,mpi";
+const PEERS_OF_DROP_IN: &str = "btio dist3d unstruc stem2 ior s3asim --set ghost=1 \
+    --contenders pario,mpi,drop-in --levels 0,1,2,3 --files new --hint cb_nodes=2";
+
+/// What is said where the library's own MPI-IO would call the drop-in.
+const REFUSED: &str = "start without pario run, or with PARIO_DISABLE=1";
+
 /// More than MPI can send at once. Four ranks' worth of it is in memory at a time.
 const VERY_LONG_BYTES: &str = "2200000011";
 
@@ -56,12 +64,15 @@ struct Case<'a> {
     check: Check,
     /// `PARIO_NODE_MEMORY`, if it is set.
     memory: Option<&'static str>,
+    /// The drop-in, if it is preloaded; the program refuses that.
+    drop_in: Option<PathBuf>,
 }
 
 /// Builds and runs all programs that are asked for.
 pub(super) fn run_all(
     places: &Places,
     setup: &Setup,
+    library: Option<&Path>,
     arguments: &MpiTestArguments,
     skipped: &mut Vec<String>,
     report: &mut Report,
@@ -83,6 +94,7 @@ pub(super) fn run_all(
             ranks,
             check,
             memory: None,
+            drop_in: None,
         };
         if arguments.wants("conformance") {
             for ranks in RANKS {
@@ -105,6 +117,14 @@ pub(super) fn run_all(
             for words in BENCHES {
                 let words = format!("bench --quick --json --dir . {words}");
                 cases.push(case("bench", "pario", &words, 4, results_once));
+            }
+            let words = |of: &str| format!("bench --quick --json --dir . {of}");
+            let peers = || case("bench", "pario", &words(PEERS), 4, results_of_peers);
+            cases.push(peers());
+            if let Some(library) = library {
+                let all = words(PEERS_OF_DROP_IN);
+                cases.push(case("bench", "pario", &all, 4, results_of_drop_in));
+                cases.push(Case { drop_in: Some(library.to_owned()), ..peers() });
             }
         }
         if arguments.wants("calibrate") {
@@ -129,7 +149,8 @@ fn run_long(places: &Places, setup: &Setup, report: &mut Report) -> Result<(), S
         let program = places.target.join("release/examples/conformance");
         let words = vec!["multiple".into(), VERY_LONG_BYTES.into()];
         let name = "conformance, 2 GiB";
-        let case = Case { name, mpi, program, words, ranks: 2, check: passed, memory: None };
+        let (memory, drop_in) = (None, None);
+        let case = Case { name, mpi, program, words, ranks: 2, check: passed, memory, drop_in };
         report.add(run(places, setup, &case)?);
     }
     Ok(())
@@ -151,7 +172,8 @@ fn rsmpi(
             return Ok(());
         }
         let (name, words) = ("rsmpi", Vec::new());
-        let case = Case { name, mpi, program, words, ranks: 4, check: passed, memory: None };
+        let (memory, drop_in) = (None, None);
+        let case = Case { name, mpi, program, words, ranks: 4, check: passed, memory, drop_in };
         report.add(run(places, setup, &case)?);
     }
     Ok(())
@@ -217,7 +239,9 @@ fn run(places: &Places, setup: &Setup, case: &Case<'_>) -> Result<Outcome, Strin
     let words: Vec<String> = case.words.iter().map(|word| word.display().to_string()).collect();
     let word = words.join("").replace(['/', '.', '-'], "");
     let memory = case.memory.map(|memory| format!("-{memory}")).unwrap_or_default();
-    let name = format!("{}-{}-{word}{memory}", case.name, case.ranks).replace([' ', ','], "");
+    let refused = if case.drop_in.is_some() { "-refused" } else { "" };
+    let name = format!("{}-{}-{word}{memory}{refused}", case.name, case.ranks);
+    let name = name.replace([' ', ','], "");
     let directory = places.mpi.join("scratch").join(mpi.name).join(&name);
     let failed = |error| format!("cannot make {}: {error}", directory.display());
     if directory.exists() {
@@ -230,12 +254,9 @@ fn run(places: &Places, setup: &Setup, case: &Case<'_>) -> Result<Outcome, Strin
     let linked = case.name == "rsmpi";
     let mut env = if linked { Vec::new() } else { mpi.chosen_library() };
     env.extend(case.memory.map(|memory| ("PARIO_NODE_MEMORY".to_owned(), memory.into())));
-    let start = Start {
-        ranks: case.ranks,
-        words,
-        env,
-        preload: mpi.needs_patience().then(|| setup.patience.clone()).into_iter().collect(),
-    };
+    let patience = mpi.needs_patience().then(|| setup.patience.clone());
+    let preload = case.drop_in.iter().cloned().chain(patience).collect();
+    let start = Start { ranks: case.ranks, words, env, preload };
     let finished = match linked {
         true => launch::launch(mpi, &start, &directory, LIMIT)?,
         false => launch::launch(&mpi.without_path(), &start, &directory, LIMIT)?,
@@ -255,6 +276,11 @@ fn faults(case: &Case<'_>, finished: &Finished, directory: &Path) -> Vec<String>
     let mut faults = Vec::new();
     match finished.status {
         None => faults.push(finished.hangs()),
+        Some(status) if case.drop_in.is_some() => {
+            let told = finished.stderr.contains(REFUSED);
+            let refused = !status.success() && told && finished.stdout.is_empty();
+            faults.extend((!refused).then(|| format!("does not say `{REFUSED}`: {status}")));
+        }
         Some(status) if !status.success() => faults.push(format!("ended with {status}")),
         Some(_) => faults.extend((case.check)(finished, case.ranks)),
     }
@@ -307,6 +333,27 @@ fn results_once(finished: &Finished, ranks: u32) -> Option<String> {
     None
 }
 
+/// The same, and the library's own MPI-IO has as many results as pario.
+fn results_of_peers(finished: &Finished, ranks: u32) -> Option<String> {
+    results_once(finished, ranks).or_else(|| as_many_results(finished, &["auto", "mpi"]))
+}
+
+/// The same with the drop-in.
+fn results_of_drop_in(finished: &Finished, ranks: u32) -> Option<String> {
+    let all = ["auto", "mpi", "drop-in"];
+    results_once(finished, ranks).or_else(|| as_many_results(finished, &all))
+}
+
+fn as_many_results(finished: &Finished, strategies: &[&str]) -> Option<String> {
+    let count = |strategy: &&str| {
+        let part = format!("\"strategy\":\"{strategy}\"");
+        finished.stdout.lines().filter(|line| line.contains(&part)).count()
+    };
+    let counts: Vec<usize> = strategies.iter().map(count).collect();
+    let same = counts[0] > 0 && counts.iter().all(|count| *count == counts[0]);
+    (!same).then(|| format!("results of {strategies:?}: {counts:?}"))
+}
+
 /// One object, of a profile that was measured on MPI.
 fn stored_once(finished: &Finished, _ranks: u32) -> Option<String> {
     let lines: Vec<&str> = finished.stdout.lines().collect();
@@ -343,6 +390,24 @@ mod tests {
         assert!(results_once(&finished(&one), 3).is_some());
         assert!(results_once(&finished(&line("list", "threads")), 4).is_some());
         assert!(results_once(&finished(""), 4).is_some());
+    }
+
+    #[test]
+    fn each_contender_has_as_many_results() {
+        let line = |strategy: &str, direction: &str| {
+            format!(
+                "{{\"strategy\":\"{strategy}\",\"ranks\":4,\"transport\":\"mpi\",\
+                 \"direction\":\"{direction}\",\"verified\":true}}\n"
+            )
+        };
+        let lines = |strategy| line(strategy, "write") + &line(strategy, "read");
+        let both = lines("auto") + &lines("mpi");
+        assert_eq!(results_of_peers(&finished(&both), 4), None);
+        assert!(results_of_drop_in(&finished(&both), 4).is_some());
+        assert_eq!(results_of_drop_in(&finished(&(both + &lines("drop-in"))), 4), None);
+        let less = lines("auto") + &line("mpi", "write");
+        assert!(results_of_peers(&finished(&less), 4).is_some());
+        assert!(results_of_peers(&finished(""), 4).is_some());
     }
 
     #[test]

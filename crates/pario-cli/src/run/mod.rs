@@ -12,7 +12,6 @@
 //! own, and there is nothing to clean up.
 
 mod launcher;
-mod library;
 mod recording;
 mod slurm;
 mod variables;
@@ -31,6 +30,8 @@ use launcher::Launcher;
 use pario_lab::failure::Failure;
 use pario_lab::{hint, sweep};
 use variables::Variables;
+
+use crate::library;
 
 /// Starts an MPI program with its MPI-IO served by pario.
 ///

@@ -8,12 +8,14 @@ mod plain;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pario::model::Direction;
 use pario::{CallStatistics, File, Strategy};
 
+use super::opened::{BenchFile, MpiTypes};
 use super::page_cache::PageCache;
 use super::part::Part;
 use super::scratch::{Scratch, make_together, open_together};
@@ -22,7 +24,7 @@ use super::team::Team;
 use super::turn::{Measured, Span, Turn, difference, now};
 use super::verify::{Expected, Pattern, Share, read_exact};
 use crate::failure::Failure;
-use crate::scenario::contender::{Contender, Level, Way};
+use crate::scenario::contender::{Contender, Implementation, Level, Way};
 use crate::scenario::pieces::Piece;
 use crate::scenario::workload::{Program, Ways, Workload};
 use plain::Work;
@@ -67,6 +69,8 @@ pub(crate) struct Bed<'a> {
     program: &'a Program,
     pub(crate) parts: Vec<Part<'a>>,
     files: Vec<OnDisk>,
+    /// By part and implementation.
+    mpi_types: Vec<((usize, Implementation), Rc<MpiTypes>)>,
     salt: u8,
     /// Files made so far, for their names.
     made: u64,
@@ -82,7 +86,8 @@ impl<'a> Bed<'a> {
         let workloads = program.parts.iter().map(|workload| &**workload);
         let parts = workloads.map(|workload| Part::new(bench.team, workload, packed));
         let parts = parts.collect::<Result<Vec<Part<'a>>, Failure>>()?;
-        let mut bed = Bed { bench, program, parts, files: Vec::new(), salt: HOLE_SALT, made: 0 };
+        let (files, mpi_types) = (Vec::new(), Vec::new());
+        let mut bed = Bed { bench, program, parts, files, mpi_types, salt: HOLE_SALT, made: 0 };
         for number in 0..program.files() {
             let on_disk = bed.make_file(program.file_bytes(number))?;
             bed.files.push(on_disk);
@@ -173,7 +178,7 @@ impl<'a> Bed<'a> {
         contender: Contender,
         skipped: &[bool],
     ) -> Result<Vec<(usize, Repetition)>, Failure> {
-        let mut open: Vec<Option<File>> = self.parts.iter().map(|_| None).collect();
+        let mut open: Vec<Option<BenchFile>> = self.parts.iter().map(|_| None).collect();
         let mut outcomes = Vec::new();
         for step in &self.program.steps {
             if skipped[step.part] {
@@ -223,7 +228,7 @@ impl<'a> Bed<'a> {
         &mut self,
         part: usize,
         contender: Contender,
-        open: &mut Option<File>,
+        open: &mut Option<BenchFile>,
     ) -> Result<Measured, Failure> {
         let block = contender == Contender::BlockIo;
         let layout = if block { Layout::Block(part) } else { Layout::Workload };
@@ -281,7 +286,7 @@ impl<'a> Bed<'a> {
         &mut self,
         part: usize,
         contender: Contender,
-        open: &mut Option<File>,
+        open: &mut Option<BenchFile>,
     ) -> Result<Measured, Failure> {
         let block = contender == Contender::BlockIo;
         let layout = if block { Layout::Block(part) } else { Layout::Workload };
@@ -354,7 +359,7 @@ impl<'a> Bed<'a> {
         part: usize,
         contender: Contender,
         (direction, pattern): (Direction, Pattern),
-        open: &mut Option<File>,
+        open: &mut Option<BenchFile>,
     ) -> Result<Measured, Failure> {
         self.enter_page_cache(part)?;
         let turn = match contender {
@@ -363,8 +368,12 @@ impl<'a> Bed<'a> {
             }
             Contender::BlockIo => self.block_turn(part, direction),
             Contender::Plain(plain) => self.plain_turn(part, Work::Plain(plain), direction),
-            Contender::Pario(way) if self.is_new() => self.new_turn(part, way, direction),
-            Contender::Pario(way) => self.same_turn(part, way, (direction, pattern), open),
+            Contender::Pario(Way { level, .. }) | Contender::Mpi { level, .. } => {
+                match self.is_new() {
+                    true => self.new_turn(part, (contender, level), direction),
+                    false => self.same_turn(part, (contender, level), (direction, pattern), open),
+                }
+            }
         };
         let turn = turn.map_err(|failure| self.explain(part, contender, direction, failure));
         let (own, statistics) = match turn {
@@ -424,64 +433,125 @@ impl<'a> Bed<'a> {
         hints.iter().fold(options, |options, (key, value)| options.hint(key, value))
     }
 
+    /// Makes the datatypes of MPI for calls of a part, once.
+    fn mpi_types(
+        &mut self,
+        part: usize,
+        contender: Contender,
+    ) -> Result<Option<Rc<MpiTypes>>, Failure> {
+        let Contender::Mpi { whose, .. } = contender else { return Ok(None) };
+        if let Some((_, types)) = self.mpi_types.iter().find(|(of, _)| *of == (part, whose)) {
+            return Ok(Some(Rc::clone(types)));
+        }
+        let drop_in = self.bench.settings.drop_in.as_deref();
+        let drop_in = drop_in.filter(|_| whose == Implementation::DropIn);
+        let types = MpiTypes::new(drop_in, &self.parts[part]).map(Rc::new);
+        // All ranks go on, or none.
+        let made = types.as_ref().map(|_| ()).map_err(|error| failed(error.clone()));
+        self.bench.team.agree(made)?;
+        let types = types.map_err(failed)?;
+        self.mpi_types.push(((part, whose), Rc::clone(&types)));
+        Ok(Some(types))
+    }
+
+    /// What opens the file of a part; ready, so that nothing else is in the time of a step.
+    fn opener<'t>(
+        &'t self,
+        part: usize,
+        contender: Contender,
+        types: Option<Rc<MpiTypes>>,
+        create: bool,
+    ) -> impl FnOnce() -> pario::Result<BenchFile> + use<'t> {
+        let options = match contender {
+            Contender::Pario(way) => Some(self.options(way).create(create)),
+            _ => None,
+        };
+        let (comm, path) = (self.bench.team.comm(), &self.on_disk(part).path);
+        let hints = self.bench.settings.hint_set.iter();
+        move || match (options, types) {
+            (Some(options), _) => options.open(comm, path).map(BenchFile::Pario),
+            (None, Some(types)) => types.open(path, create, hints),
+            (None, None) => unreachable!("the contender opens no file of pario or MPI"),
+        }
+    }
+
+    /// The file that stays open, opened if it is not, with the view of a direction.
+    fn file_with_view(
+        &mut self,
+        part: usize,
+        (contender, level): (Contender, Level),
+        direction: Direction,
+        open: Option<BenchFile>,
+    ) -> Result<BenchFile, Failure> {
+        let types = self.mpi_types(part, contender)?;
+        let is_first = open.is_none();
+        let file = match open {
+            Some(file) => file,
+            None => self.opener(part, contender, types, false)().map_err(failed)?,
+        };
+        let own = &self.parts[part];
+        if !level.is_by_piece() && (is_first || own.reorders) {
+            file.set_view(own, direction).map_err(failed)?;
+        }
+        Ok(file)
+    }
+
     /// A step on a file that stays open. What comes before the start fails on all ranks or on
     /// none, so that nobody waits there for ever.
     fn same_turn(
         &mut self,
         part: usize,
-        way: Way,
+        (contender, level): (Contender, Level),
         (direction, pattern): (Direction, Pattern),
-        open: &mut Option<File>,
+        open: &mut Option<BenchFile>,
     ) -> Result<(Turn, CallStatistics), Failure> {
-        let is_first = open.is_none();
-        let file = match open.take() {
-            Some(file) => file,
-            None => {
-                let path = &self.on_disk(part).path;
-                self.options(way).open(self.bench.team.comm(), path).map_err(failed)?
-            }
+        let file = self.file_with_view(part, (contender, level), direction, open.take());
+        let (file, opened) = match file {
+            Ok(file) => (Some(file), Ok(())),
+            Err(failure) => (None, Err(failure)),
         };
-        let own = &mut self.parts[part];
-        if !way.level.is_by_piece() && (is_first || own.reorders) {
-            file.set_view(own.view(direction)).map_err(failed)?;
-        }
-        let pieces = piece_calls(own, way.level, direction);
+        // MPI's own functions may fail on one rank.
+        self.bench.team.agree(opened)?;
+        let file = file.ok_or(Failure::Told(1))?;
+        let (own, team) = (&mut self.parts[part], self.bench.team);
+        let pieces = piece_calls(own, level, direction);
+        let mut calls = |own: &mut Part<'_>| own.perform(&file, level, direction, &pieces);
         if self.bench.settings.planned {
-            plan(own, &file, way.level, direction, &pieces, pattern)?;
+            plan(own, direction, pattern, &mut calls)?;
         }
-        let before = file.statistics().total;
-        let begin = self.bench.team.start_together()?;
-        let moved = own.perform(&file, way.level, direction, &pieces);
+        let before = file.statistics();
+        let begin = team.start_together()?;
+        let moved = calls(own);
         let end = now();
-        let mut statistics = difference(file.statistics().total, &before);
-        name_call(&mut statistics, &file);
+        let mut statistics = difference(file.statistics(), &before);
+        file.name_call(&mut statistics);
         moved.map_err(failed)?;
         *open = Some(file);
-        Ok((Turn::new(self.bench.team.clock(), (begin, end), None, &statistics), statistics))
+        Ok((Turn::new(team.clock(), (begin, end), None, &statistics), statistics))
     }
 
     /// A step with a file of its own: open, view, calls, close.
     fn new_turn(
         &mut self,
         part: usize,
-        way: Way,
+        (contender, level): (Contender, Level),
         direction: Direction,
     ) -> Result<(Turn, CallStatistics), Failure> {
-        let options = self.options(way).create(direction == Direction::Write);
-        let path = self.on_disk(part).path.clone();
-        let own = &mut self.parts[part];
-        let pieces = piece_calls(own, way.level, direction);
+        let types = self.mpi_types(part, contender)?;
+        let pieces = piece_calls(&self.parts[part], level, direction);
+        let open = self.opener(part, contender, types, direction == Direction::Write);
         let team = self.bench.team;
         let step_begin = team.start_together()?;
-        let file = options.open(team.comm(), &path).map_err(failed)?;
-        if !way.level.is_by_piece() {
-            file.set_view(own.view(direction)).map_err(failed)?;
+        let file = open().map_err(failed)?;
+        let own = &mut self.parts[part];
+        if !level.is_by_piece() {
+            file.set_view(own, direction).map_err(failed)?;
         }
         let begin = now();
-        let moved = own.perform(&file, way.level, direction, &pieces);
+        let moved = own.perform(&file, level, direction, &pieces);
         let end = now();
-        let mut statistics = file.statistics().total;
-        name_call(&mut statistics, &file);
+        let mut statistics = file.statistics();
+        file.name_call(&mut statistics);
         // The others wait for this rank in the close, whatever has happened to it.
         let closed = file.close();
         let step: Span = (step_begin, now());
@@ -497,16 +567,14 @@ fn failed(error: pario::Error) -> Failure {
 
 /// Makes the calls once, so that their plan is known; what they move must not pass for what the
 /// measured ones do.
-fn plan(
-    own: &mut Part<'_>,
-    file: &File,
-    level: Level,
+fn plan<'a>(
+    own: &mut Part<'a>,
     direction: Direction,
-    pieces: &[Piece],
     pattern: Pattern,
+    calls: &mut impl FnMut(&mut Part<'a>) -> pario::Result<()>,
 ) -> Result<(), Failure> {
     own.fill(pattern.complement(), direction, false);
-    own.perform(file, level, direction, pieces).map_err(failed)?;
+    calls(own).map_err(failed)?;
     let right = match direction {
         Direction::Write => pattern,
         Direction::Read => pattern.complement(),
@@ -520,13 +588,6 @@ fn piece_calls(own: &Part<'_>, level: Level, direction: Direction) -> Vec<Piece>
         true => own.piece_calls(direction),
         false => Vec::new(),
     }
-}
-
-/// Which call it was, and why; sums have that of the last one.
-fn name_call(statistics: &mut CallStatistics, file: &File) {
-    let last = file.last_call();
-    (statistics.call, statistics.strategy) = (last.call, last.strategy);
-    (statistics.reason, statistics.aggregators) = (last.reason, last.aggregators);
 }
 
 fn block_statistics(direction: Direction, len: u64, storage: Duration) -> CallStatistics {

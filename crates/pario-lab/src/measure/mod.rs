@@ -9,6 +9,7 @@
 //! | `page_cache` | a limit on this machine's own page cache |
 //! | `team` | the ranks, and what they send each other |
 //! | `part` | a rank's memory and its calls |
+//! | `opened` | the same calls on files of pario and of MPI |
 //! | `pieces` | what is contiguous in the file and in memory |
 //! | `measure` | one timed step of all ranks; `measure/plain`: of contenders without pario |
 //! | `romio` | what papers 003 and 004 say of ROMIO, in real and in virtual time |
@@ -29,6 +30,7 @@
 mod bed;
 pub(crate) mod memory;
 
+pub(crate) mod opened;
 mod page_cache;
 pub(crate) mod part;
 mod report;
@@ -122,6 +124,11 @@ fn on_mpi<T>(options: &Options, work: impl Work<T>) -> Result<T, Failure> {
             universe.abort(1)
         }
         Err(failure) if comm.rank() > 0 => Err(Failure::Told(failure.exit_code())),
+        // Once MPI has ended, some launchers end this rank as soon as another one has failed.
+        Err(Failure::Run(text)) => {
+            sweep::say(&text);
+            Err(Failure::Told(1))
+        }
         outcome => outcome,
     }
 }
@@ -213,7 +220,7 @@ fn ran_ways(lines: Vec<Line>) -> Vec<RanWay> {
             let (write, read) = (measured(line.write), measured(line.read));
             Some(RanWay { strategy, phases, write, read })
         }
-        Contender::BlockIo | Contender::Plain(_) => None,
+        Contender::BlockIo | Contender::Plain(_) | Contender::Mpi { .. } => None,
     };
     lines.into_iter().filter_map(way).collect()
 }
@@ -299,6 +306,9 @@ fn skip_reason(
         Contender::Plain(Plain::Posix) => {
             Way { strategy: Strategy::Direct, phases: None, level: Level::Pieces }
         }
+        Contender::Mpi { level, .. } if !level.is_by_piece() => return None,
+        // As many calls as pario has at that level.
+        Contender::Mpi { level, .. } => Way { strategy: Strategy::Direct, phases: None, level },
         Contender::Pario(way) => way,
     };
     if way.level == Level::CollectivePieces {

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use pario::model::Direction;
-use pario::{Datatype, File, Source, Target, View};
+use pario::{Datatype, View};
 use serde::{Deserialize, Serialize};
 
+use super::opened::{BenchFile, CallData};
 use super::team::Team;
 use super::verify::{Mismatch, Pattern, check_gaps, fill_gaps};
 use crate::failure::Failure;
@@ -227,6 +228,11 @@ impl<'a> Part<'a> {
         }
     }
 
+    /// How data of a call lies in memory, if not in one piece.
+    pub(crate) fn memory_datatype(&self) -> Option<&Datatype> {
+        self.memory.as_ref().map(|memory| &memory.datatype)
+    }
+
     /// Makes all calls of a step.
     ///
     /// A rank that fails in an independent call does not make its other ones.
@@ -235,7 +241,7 @@ impl<'a> Part<'a> {
     /// The first error of a call.
     pub(crate) fn perform(
         &mut self,
-        file: &File,
+        file: &BenchFile,
         level: Level,
         direction: Direction,
         piece_calls: &[Piece],
@@ -248,7 +254,7 @@ impl<'a> Part<'a> {
 
     fn perform_pieces(
         &mut self,
-        file: &File,
+        file: &BenchFile,
         level: Level,
         direction: Direction,
         piece_calls: &[Piece],
@@ -259,21 +265,16 @@ impl<'a> Part<'a> {
         let nothing = Piece { offset: 0, memory: 0, len: 0 };
         let nothing = (0..missing).map(|_| nothing);
         for piece in piece_calls.iter().copied().chain(nothing) {
-            let bytes = &mut self.buffer[piece.range()];
-            let moved = match (direction, collective) {
-                (Direction::Write, false) => file.write(piece.offset, &*bytes),
-                (Direction::Write, true) => file.write_all(piece.offset, &*bytes),
-                (Direction::Read, false) => file.read(piece.offset, bytes),
-                (Direction::Read, true) => file.read_all(piece.offset, bytes),
-            };
-            moved?;
+            let (origin, bytes) = (piece.range().start, piece.range().len());
+            let data = CallData { buffer: &mut self.buffer, origin, bytes, datatype: None };
+            file.transfer(direction, collective, piece.offset, data)?;
         }
         Ok(())
     }
 
     fn perform_calls(
         &mut self,
-        file: &File,
+        file: &BenchFile,
         level: Level,
         direction: Direction,
     ) -> pario::Result<()> {
@@ -286,23 +287,8 @@ impl<'a> Part<'a> {
             let bytes = usize::try_from(call).unwrap_or(usize::MAX);
             let memory = self.memory.as_ref().filter(|_| bytes > 0);
             let datatype = memory.map(|memory| &memory.datatype);
-            let moved = match direction {
-                Direction::Write => {
-                    let source = source(&self.buffer, origin, bytes, datatype);
-                    match level.is_collective() {
-                        true => file.try_write_all(position, source),
-                        false => file.write(position, source?),
-                    }
-                }
-                Direction::Read => {
-                    let target = target(&mut self.buffer, origin, bytes, datatype);
-                    match level.is_collective() {
-                        true => file.try_read_all(position, target),
-                        false => file.read(position, target?),
-                    }
-                }
-            };
-            moved?;
+            let data = CallData { buffer: &mut self.buffer, origin, bytes, datatype };
+            file.transfer(direction, level.is_collective(), position, data)?;
             position += call;
             origin += match &self.memory {
                 Some(memory) => usize::try_from(memory.bytes).unwrap_or(usize::MAX),
@@ -310,32 +296,6 @@ impl<'a> Part<'a> {
             };
         }
         Ok(())
-    }
-}
-
-/// The memory of a call that writes.
-fn source<'a>(
-    buffer: &'a [u8],
-    origin: usize,
-    bytes: usize,
-    datatype: Option<&Datatype>,
-) -> pario::Result<Source<'a>> {
-    match datatype {
-        Some(datatype) => Source::typed(buffer, origin, 1, datatype),
-        None => Ok(Source::from(&buffer[origin..origin + bytes])),
-    }
-}
-
-/// The memory of a call that reads.
-fn target<'a>(
-    buffer: &'a mut [u8],
-    origin: usize,
-    bytes: usize,
-    datatype: Option<&Datatype>,
-) -> pario::Result<Target<'a>> {
-    match datatype {
-        Some(datatype) => Target::typed(buffer, origin, 1, datatype),
-        None => Ok(Target::from(&mut buffer[origin..origin + bytes])),
     }
 }
 

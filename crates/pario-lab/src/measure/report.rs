@@ -124,6 +124,16 @@ struct BenchRecord<'a> {
     verified: bool,
     /// The times are those of the one with the median time.
     repetitions: u32,
+    /// What pario did, if it was pario; of MPI nobody knows.
+    #[serde(flatten)]
+    done: Option<Done>,
+    #[serde(flatten)]
+    origin: &'a Origin,
+}
+
+/// What pario did in a measurement, as programs get it.
+#[derive(Serialize)]
+struct Done {
     /// The rank whose times the following are, the one with the most storage time.
     times_of_rank: u32,
     /// Of the exchange: each phase, if there are any.
@@ -136,8 +146,6 @@ struct BenchRecord<'a> {
     storage_calls: u64,
     #[serde(flatten)]
     figures: BTreeMap<String, Value>,
-    #[serde(flatten)]
-    origin: &'a Origin,
 }
 
 /// Where a result comes from: the same in all records of a run.
@@ -181,6 +189,17 @@ impl Origin {
             hints: hints.collect(),
             machine: Machine { platform: Platform::here(), file_system: file_system(scratch) },
         }
+    }
+}
+
+fn done(measured: &Measured) -> Done {
+    let statistics = &measured.statistics;
+    Done {
+        times_of_rank: measured.times_rank,
+        phase_seconds: statistics.phases.iter().map(Duration::as_secs_f64).collect(),
+        rounds: statistics.rounds,
+        storage_calls: statistics.storage_reads + statistics.storage_writes,
+        figures: figures(statistics),
     }
 }
 
@@ -294,7 +313,10 @@ impl<'a> Report<'a> {
         let name = format!("{} {} {}", full_name(workload), workload.block_bytes(), line.contender);
         match &line.skipped {
             Some(reason) if self.settings.json => format!("pario: {name} not run: {reason}\n"),
-            None if self.settings.stats && line.contender != Contender::BlockIo => {
+            None if self.settings.stats
+                && line.contender != Contender::BlockIo
+                && !line.contender.calls_mpi() =>
+            {
                 let text = |(direction, figure): (Direction, &Figure)| {
                     format!("{name} {}:\n{}\n", direction.name(), figure.measured.statistics)
                 };
@@ -318,7 +340,6 @@ impl<'a> Report<'a> {
         };
         for (direction, figure) in line.figures() {
             let Figure { measured, ratio } = figure;
-            let statistics = &measured.statistics;
             let record = BenchRecord {
                 workload: workload.name(),
                 part: workload.part(),
@@ -344,11 +365,7 @@ impl<'a> Report<'a> {
                 ratio: *ratio,
                 verified: true,
                 repetitions: line.repetitions,
-                times_of_rank: measured.times_rank,
-                phase_seconds: statistics.phases.iter().map(Duration::as_secs_f64).collect(),
-                rounds: statistics.rounds,
-                storage_calls: statistics.storage_reads + statistics.storage_writes,
-                figures: figures(statistics),
+                done: (!line.contender.calls_mpi()).then(|| done(measured)),
                 origin: &self.origin,
             };
             let line = serde_json::to_string(&record);

@@ -33,7 +33,9 @@ pub struct Options {
     /// How data lies in memory.
     pub memory: MemoryLayout,
     /// Who is measured; all strategies if none is named.
-    pub strategies: Vec<Choice>,
+    pub contenders: Vec<Choice>,
+    /// The drop-in library, for the contender of that name.
+    pub drop_in: Option<PathBuf>,
     /// Also multi-phase with these numbers of phases.
     pub phases: Vec<u32>,
     /// Which way the bytes go.
@@ -153,6 +155,7 @@ pub(crate) struct Settings {
     pub(crate) programs: Vec<Program>,
     /// The reference, and what is compared with it.
     pub(crate) contenders: Vec<Contender>,
+    pub(crate) drop_in: Option<PathBuf>,
     pub(crate) directions: Directions,
     pub(crate) files: Files,
     /// Whether data has no gaps in memory.
@@ -197,14 +200,20 @@ impl Settings {
         let programs = workloads.programs(ranks, options.steps.unwrap_or(1));
         let programs = programs.map_err(Failure::Usage)?;
         check_directions(options.directions, &programs).map_err(Failure::Usage)?;
-        let (hint_set, hints) = hints(&options.hints)?;
+        let contenders = contenders(options);
+        let calls_mpi = contenders.iter().find(|one| one.calls_mpi());
+        if let (Some(contender), None) = (calls_mpi, world) {
+            return Err(needs_mpi(contender.name()));
+        }
+        let (hint_set, hints) = hints(&options.hints, calls_mpi.is_some())?;
         let limit = |given: Option<u64>, default| (!options.all).then(|| given.unwrap_or(default));
         Ok(Settings {
             ranks,
             transport,
             workloads: workloads.clone(),
             programs,
-            contenders: contenders(options),
+            contenders,
+            drop_in: options.drop_in.clone(),
             directions: options.directions,
             files: options.files,
             packed: options.memory == MemoryLayout::Packed,
@@ -270,10 +279,10 @@ fn check_directions(asked: Directions, programs: &[Program]) -> Result<(), Strin
 
 /// The reference, and at each level the strategies that make a difference there.
 fn contenders(options: &Options) -> Vec<Contender> {
-    let named = unique(&options.strategies);
+    let named = unique(&options.contenders);
     let strategies = named.iter().filter_map(|choice| match choice {
         Choice::Pario(strategy) => Some(*strategy),
-        Choice::Plain(_) => None,
+        Choice::Plain(_) | Choice::Mpi(_) => None,
     });
     let strategies: Vec<Strategy> = strategies.collect();
     let asked = if named.is_empty() { default_strategies() } else { strategies };
@@ -283,11 +292,12 @@ fn contenders(options: &Options) -> Vec<Contender> {
     };
     let mut contenders = vec![Contender::BlockIo];
     for level in levels.into_iter().filter_map(Level::new) {
-        let plain = named.iter().filter_map(|choice| match choice {
-            Choice::Plain(name) => Plain::at(name, level),
+        let others = named.iter().filter_map(|choice| match *choice {
+            Choice::Plain(name) => Plain::at(name, level).map(Contender::Plain),
+            Choice::Mpi(whose) => Some(Contender::Mpi { whose, level }),
             Choice::Pario(_) => None,
         });
-        contenders.extend(plain.map(Contender::Plain));
+        contenders.extend(others);
         // Who names only others wants no strategy of pario.
         if asked.is_empty() {
             continue;
@@ -302,6 +312,14 @@ fn contenders(options: &Options) -> Vec<Contender> {
         }
     }
     contenders
+}
+
+/// What to do about a contender that ranks in threads cannot have.
+fn needs_mpi(name: &str) -> Failure {
+    Failure::Usage(format!(
+        "--contenders {name}: it calls MPI, and these ranks are threads. Start them with mpirun \
+         and without --embedded, as in: mpirun -n 4 pario bench --contenders pario,{name}"
+    ))
 }
 
 /// Level 3, and the level of `posix` if that is named.
@@ -343,12 +361,15 @@ fn default_strategies() -> Vec<Strategy> {
     chosen.chain([Strategy::Auto]).collect()
 }
 
-/// The hints, if all of them have an effect.
-fn hints(given: &[(String, String)]) -> Result<(HintSet, Hints), Failure> {
+/// The hints, if all of them have an effect. The MPI library may have hints of its own.
+fn hints(given: &[(String, String)], calls_mpi: bool) -> Result<(HintSet, Hints), Failure> {
     if let Some((key, value)) = given.iter().find(|(key, _)| key == STRATEGY_HINT) {
         return Err(Failure::Usage(format!("--hint {key}={value}: use --strategies {value}")));
     }
-    hint::resolve(given)
+    match calls_mpi {
+        true => Ok(hint::resolve_with_mpi(given)),
+        false => hint::resolve(given),
+    }
 }
 
 /// The hints that make pario use a strategy, with a number of phases if that is given.
@@ -374,9 +395,30 @@ mod tests {
     #[test]
     fn hints_without_effect_are_refused() {
         let pair = |key: &str, value: &str| [(key.to_owned(), value.to_owned())];
-        assert_eq!(hints(&pair("cb_nodes", "3")).unwrap().1.aggregators, Some(3));
+        let aggregators = |key, value, calls_mpi| {
+            hints(&pair(key, value), calls_mpi).map(|(_, hints)| hints.aggregators)
+        };
+        assert_eq!(aggregators("cb_nodes", "3", false).unwrap(), Some(3));
+        let refused = |key, value, calls_mpi| {
+            matches!(aggregators(key, value, calls_mpi), Err(Failure::Usage(_)))
+        };
         for (key, value) in [("cb_node", "3"), ("cb_nodes", "x"), ("pario_strategy", "list")] {
-            assert!(matches!(hints(&pair(key, value)), Err(Failure::Usage(_))), "{key}={value}");
+            assert!(refused(key, value, false), "{key}={value}");
         }
+        // It may be one of the MPI library's.
+        assert!(!refused("fcoll", "vulcan", true) && refused("pario_strategy", "list", true));
+    }
+
+    #[test]
+    fn contenders_that_call_mpi_need_it() {
+        let contenders = vec!["pario".parse().unwrap(), "mpi".parse().unwrap()];
+        let workloads = Workloads { quick: true, ..Workloads::default() };
+        let options = Options { workloads, contenders, ..Options::default() };
+        let Err(Failure::Usage(text)) = Settings::new(&options, None) else { panic!("threads") };
+        assert!(text.contains("mpirun -n 4 pario bench --contenders pario,mpi"), "{text}");
+        let world = World { ranks: 4, nodes: 1, mpi: "an MPI".to_owned() };
+        let settings = Settings::new(&options, Some(&world)).map_err(|_| ()).unwrap();
+        let names: Vec<&str> = settings.contenders.iter().map(|one| one.name()).collect();
+        assert_eq!(names, ["block", "mpi", "auto"]);
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn all(query: &Query, ranks: u32) -> Result<Ran, Failure> {
         ranks: (!is_launched).then_some(ranks),
         nodes: query.nodes.filter(|_| !is_launched),
         levels: vec![if query.independent { 2 } else { 3 }],
-        strategies: [Direct, List, Sieve, Gather, TwoPhase].map(Choice::Pario).to_vec(),
+        contenders: [Direct, List, Sieve, Gather, TwoPhase].map(Choice::Pario).to_vec(),
         phases: (1..=phases).collect(),
         directions: query.directions,
         memory: MemoryLayout::Packed,

@@ -1,5 +1,5 @@
-//! Who is measured: Block I/O, pario with a strategy at a level of requests, and what the papers
-//! compare with and pario does not have.
+//! Who is measured: Block I/O, pario with a strategy at a level of requests, what the papers
+//! compare with and pario does not have, and MPI's own functions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -76,6 +76,20 @@ pub(crate) enum Contender {
     Pario(Way),
     /// Neither pario nor Block I/O.
     Plain(Plain),
+    /// `MPI_File_*`, as a program in C calls them.
+    Mpi {
+        whose: Implementation,
+        level: Level,
+    },
+}
+
+/// Whose `MPI_File_*` are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Implementation {
+    /// The MPI library's own.
+    Library,
+    /// Those of pario's drop-in library.
+    DropIn,
 }
 
 /// Contenders of the papers that go to storage by themselves.
@@ -119,22 +133,35 @@ impl Plain {
 pub(crate) const POSIX: &str = "posix";
 pub(crate) const ROMIO_LIKE: &str = "romio-like";
 
-/// What a user may name in `--strategies`.
+/// Those that call `MPI_File_*`.
+pub(crate) const MPI: &str = "mpi";
+pub(crate) const DROP_IN: &str = "drop-in";
+
+/// pario as a program gets it that asks for nothing: the strategy `auto`.
+const PARIO: &str = "pario";
+
+/// What a user may name in `--contenders`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// pario with a strategy.
     Pario(Strategy),
     /// One of `POSIX` and `ROMIO_LIKE`.
     Plain(&'static str),
+    /// `MPI_File_*`.
+    Mpi(Implementation),
 }
 
 impl FromStr for Choice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Choice, String> {
-        match [POSIX, ROMIO_LIKE].into_iter().find(|name| *name == text) {
-            Some(name) => Ok(Choice::Plain(name)),
-            None => {
+        match text {
+            POSIX => Ok(Choice::Plain(POSIX)),
+            ROMIO_LIKE => Ok(Choice::Plain(ROMIO_LIKE)),
+            MPI => Ok(Choice::Mpi(Implementation::Library)),
+            DROP_IN => Ok(Choice::Mpi(Implementation::DropIn)),
+            PARIO => Ok(Choice::Pario(Strategy::Auto)),
+            _ => {
                 let strategy = text.parse().map_err(|error: pario::Error| error.to_string());
                 strategy.map(Choice::Pario)
             }
@@ -162,6 +189,8 @@ impl Contender {
         match self {
             Contender::BlockIo => "block",
             Contender::Plain(plain) => plain.name(),
+            Contender::Mpi { whose: Implementation::Library, .. } => MPI,
+            Contender::Mpi { whose: Implementation::DropIn, .. } => DROP_IN,
             Contender::Pario(Way { strategy, phases: None, .. }) => strategy.name(),
             Contender::Pario(Way { phases: Some(phases), .. }) => {
                 let index = usize::try_from(phases).unwrap_or(usize::MAX);
@@ -170,25 +199,29 @@ impl Contender {
         }
     }
 
+    /// Whether it calls `MPI_File_*`.
+    pub(crate) fn calls_mpi(self) -> bool {
+        matches!(self, Contender::Mpi { .. })
+    }
+
     pub(crate) fn level(self) -> Option<Level> {
         match self {
             Contender::BlockIo => None,
             Contender::Pario(way) => Some(way.level),
             Contender::Plain(plain) => Some(plain.level()),
+            Contender::Mpi { level, .. } => Some(level),
         }
     }
 }
 
 impl fmt::Display for Contender {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Contender::Plain(Plain::Posix) = self {
-            return formatter.pad(POSIX);
-        }
-        match self.level() {
-            None => formatter.pad("Block I/O"),
-            Some(Level::CollectiveView) => formatter.pad(self.name()),
-            Some(Level::Pieces) => formatter.pad("level 0"),
-            Some(level) => formatter.pad(&format!("level {} {}", level.number(), self.name())),
+        match (self, self.level()) {
+            (_, None) => formatter.pad("Block I/O"),
+            (_, Some(Level::CollectiveView)) => formatter.pad(self.name()),
+            (Contender::Plain(Plain::Posix), _) => formatter.pad(POSIX),
+            (Contender::Pario(_), Some(Level::Pieces)) => formatter.pad("level 0"),
+            (_, Some(level)) => formatter.pad(&format!("level {} {}", level.number(), self.name())),
         }
     }
 }
@@ -226,5 +259,21 @@ mod tests {
         assert_eq!(plain(ROMIO_LIKE, 2).as_deref(), Some("level 2 romio-like"));
         assert_eq!(plain(ROMIO_LIKE, 3).as_deref(), Some("romio-like"));
         assert_eq!((plain(POSIX, 3), plain(ROMIO_LIKE, 1)), (None, None));
+        let mpi =
+            |whose, level| Contender::Mpi { whose, level: Level::new(level).unwrap() }.to_string();
+        assert_eq!(mpi(Implementation::Library, 3), "mpi");
+        assert_eq!(mpi(Implementation::Library, 0), "level 0 mpi");
+        assert_eq!(mpi(Implementation::DropIn, 2), "level 2 drop-in");
+    }
+
+    #[test]
+    fn contenders_are_named_like_strategies() {
+        let pario = Choice::Pario(Strategy::Auto);
+        let mpi = [Implementation::Library, Implementation::DropIn].map(Choice::Mpi);
+        let plain = [POSIX, ROMIO_LIKE].map(Choice::Plain);
+        let expected = [pario, pario, plain[0], plain[1], mpi[0], mpi[1]];
+        let names = ["pario", "auto", "posix", "romio-like", "mpi", "drop-in"];
+        assert_eq!(names.map(|name| name.parse()), expected.map(Ok));
+        assert!("ompio".parse::<Choice>().is_err());
     }
 }

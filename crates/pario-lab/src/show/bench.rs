@@ -174,7 +174,10 @@ fn technique(record: &Bench) -> String {
     };
     match (&record.strategy, &record.side, &record.mpi) {
         (Some(strategy), ..) if strategy == "block" => "Block I/O".to_owned(),
-        (Some(_), ..) if record.level == Some(0) => "level 0".to_owned(),
+        (Some(strategy), ..) if strategy == "posix" => strategy.clone(),
+        (Some(strategy), ..) if strategy == "auto" && record.level == Some(0) => {
+            "level 0".to_owned()
+        }
         (Some(strategy), ..) => format!("{level}{strategy}"),
         (None, Some(side), Some(mpi)) => format!("{level}{side} on {mpi}"),
         (None, Some(side), None) => format!("{level}{side}"),

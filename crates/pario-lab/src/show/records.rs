@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::sampled::Sampled;
 use crate::scenario::workloads::Workloads;
 
-/// A result of `pario bench --json`, or of `cargo xtask peers`.
+/// A result of `pario bench --json`, or of `cargo xtask peers` of earlier versions.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Bench {
     pub(super) workload: String,
@@ -21,7 +21,7 @@ pub(super) struct Bench {
     pub(super) part: String,
     #[serde(default)]
     pub(super) shape: String,
-    /// What was asked for; absent in records of `cargo xtask peers`.
+    /// What was asked for; absent in those of `cargo xtask peers`.
     pub(super) strategy: Option<String>,
     pub(super) level: Option<u8>,
     /// What pario used.

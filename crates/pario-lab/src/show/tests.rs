@@ -456,6 +456,21 @@ fn legends_bars_and_tables_have_one_order_and_auto_is_strong() {
     assert!(svg.contains("class=\"strong\"") && svg.contains("stroke-width:3.6"), "{svg}");
 }
 
+/// All contenders that make a call for each piece had one name.
+#[test]
+fn contenders_at_level_0_have_names_of_their_own() {
+    let at_level_0 = |strategy| {
+        let served_by = format!("\"served_by\":\"{strategy}\",\"level\":0");
+        result(strategy, 4, 0.01).replace("\"served_by\":\"two-phase\",\"level\":3", &served_by)
+    };
+    let text = ["posix", "auto", "mpi"].map(at_level_0).concat();
+    let document = document_of(&text);
+    let table = document.sections.iter().find_map(|section| section.tables.first()).unwrap();
+    let mut names: Vec<String> = table.rows.iter().map(|row| texts(row)[1].clone()).collect();
+    names.sort();
+    assert_eq!(names, ["level 0", "level 0 mpi", "posix"]);
+}
+
 /// Texts of charts ended beyond their border.
 #[test]
 fn no_text_of_a_chart_is_cut_off() {

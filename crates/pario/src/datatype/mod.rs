@@ -8,6 +8,7 @@
 //! | `slice`, `disjoint` | parts of layouts; whether two share a byte |
 //! | `copy` | copying between two layouts |
 //! | `wire` | layouts as bytes for other ranks |
+//! | `loops` | the normal form as public data, for other libraries |
 //! | `element`, `signature` | elementary types and their `external32` form |
 
 use std::sync::Arc;
@@ -22,12 +23,15 @@ pub(crate) mod disjoint;
 mod element;
 pub(crate) mod layout;
 mod list;
+mod loops;
 pub(crate) mod signature;
 mod slice;
 pub(crate) mod wire;
 
 pub use construct::{Darray, DarrayDimension, Distribution, Field, Order};
 pub use element::Element;
+#[doc(hidden)]
+pub use loops::Loops;
 
 use copy::copy_slices;
 use cursor::Runs;

@@ -1,6 +1,7 @@
 //! Every workload is what it says, twice the same, and as large as in its paper.
 
 use super::*;
+use crate::measure::opened::BenchFile;
 use crate::measure::part::{Part, Size, Sizes, size};
 use crate::measure::team::Team;
 use crate::measure::verify::{Expected, Pattern, Share};
@@ -203,9 +204,10 @@ fn move_all(
         })
         .unwrap();
         let opened = File::options().read(true).write(true).open(&*comm, &path).unwrap();
+        let opened = BenchFile::Pario(opened);
         for (direction, salt) in [(Direction::Write, 2), (Direction::Read, 2)] {
             if !level.is_by_piece() {
-                opened.set_view(part.view(direction)).unwrap();
+                opened.set_view(&part, direction).unwrap();
             }
             let pattern = Pattern::new(salt);
             match direction {

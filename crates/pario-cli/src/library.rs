@@ -12,8 +12,8 @@ const NAME: &str = "libpario_mpi.so";
 /// The library: as given, or beside this program, or where an installation has it.
 ///
 /// # Errors
-/// `Run` if there is none, or it cannot be preloaded.
-pub(super) fn find(given: Option<&Path>) -> Result<PathBuf, Failure> {
+/// `Run` if there is none, or it cannot be loaded.
+pub(crate) fn find(given: Option<&Path>) -> Result<PathBuf, Failure> {
     let found = match given {
         Some(path) => path.to_owned(),
         None => {
@@ -27,7 +27,7 @@ pub(super) fn find(given: Option<&Path>) -> Result<PathBuf, Failure> {
     let found = found.canonicalize().map_err(|error| Failure::during(&shown, error))?;
     check_path(&found)
         .and_then(|()| check_kind(&found))
-        .map_err(|reason| Failure::Run(format!("{shown} cannot be preloaded: {reason}")))?;
+        .map_err(|reason| Failure::Run(format!("{shown} cannot be loaded: {reason}")))?;
     Ok(found)
 }
 
