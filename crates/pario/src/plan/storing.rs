@@ -110,14 +110,13 @@ mod tests {
         }
         let named = |hints: &mut Hints, _: &mut FileFacts| hints.aggregators = Some(2);
         assert_eq!(storing(Write, (16, 16), named), Storing::Plain);
-        let ssd = |_: &mut Hints, file: &mut FileFacts| {
-            file.profile = Arc::new(Profile::built_in("ssd").unwrap());
-        };
-        assert_eq!(storing(Write, (16, 16), ssd), Storing::Mapped { new_bytes: false });
-        let hdd = |_: &mut Hints, file: &mut FileFacts| {
-            file.profile = Arc::new(Profile::built_in("nfs").unwrap());
-        };
-        assert_eq!(storing(Write, (16, 16), hdd), Storing::Plain);
+        let overwrites = Storing::Mapped { new_bytes: false };
+        for (name, expected) in [("ssd", overwrites), ("hdd", overwrites), ("nfs", Storing::Plain)]
+        {
+            let profile = Arc::new(Profile::built_in(name).unwrap());
+            let change = |_: &mut Hints, file: &mut FileFacts| file.profile = profile;
+            assert_eq!(storing(Write, (16, 16), change), expected, "{name}");
+        }
     }
 
     #[test]
