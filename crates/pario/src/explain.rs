@@ -37,7 +37,8 @@ use crate::view::{CompiledView, View};
 
 pub use crate::access::InMemory;
 pub use crate::plan::{
-    Cause, Conditions, Correction, Factors, Part as TimePart, Request, Term as Share,
+    Cause, Conditions, Correction, Doubt, Factors, Observed, Part as TimePart, Request,
+    Term as Share,
 };
 
 impl Request {
@@ -194,7 +195,7 @@ pub struct Way {
 impl Way {
     fn new(candidate: &Candidate, ranks: u32, correction: Correction) -> Way {
         let (steps, factors) = (&candidate.steps, correction.of(candidate.base.kind));
-        let corrected = |share: &Share| Share { us: share.us * factors.of(share.part()), ..*share };
+        let corrected = |share: &Share| Share { us: share.us * factors.of(share.cause), ..*share };
         let (phases, window_bytes) = match &candidate.steps {
             Steps::Independent(_) => (None, 0),
             Steps::Shuffled(shuffled) => {
@@ -349,7 +350,7 @@ mod tests {
             (|one| one.node_of_rank = vec![0, 0, 1, 1], "on none of the nodes"),
             (|one| one.node_of_rank = vec![0; 5], "4 requests of 5 ranks"),
             (|one| one.nodes = 5, "5 nodes for 4 ranks"),
-            (|one| one.conditions.correction.shared.storage = 0.0, "a factor"),
+            (|one| one.conditions.correction.shared.storage_byte = 0.0, "a factor"),
             (|one| one.requests[2].bytes = 1 << 20, "rank 2 does not fit"),
         ];
         for (change, words) in cases {
@@ -365,7 +366,7 @@ mod tests {
             let profile = Profile::built_in("tmpfs").unwrap();
             let mut question = Question::new(Direction::Write, cyclic(4, 64, 512), profile);
             let [exchange, storage] = factors;
-            question.conditions.correction = Correction::of_all(Factors { exchange, storage });
+            question.conditions.correction = Correction::of_all(Factors::new(exchange, storage));
             explain(&question).unwrap()
         };
         let (plain, slow) = (of([1.0, 1.0]), of([1.0, 10.0]));

@@ -10,6 +10,8 @@
 //! | `constants` | the numbers that plans depend on |
 //! | `choose` | which strategy serves a request; the choice of `auto` |
 //! | `cost` | what a plan is predicted to cost |
+//! | `learned` | what calls teach: how measured times compare with predicted ones |
+//! | `doubt` | which way that no call has used is worth a trial |
 //! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
 //! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
 //! | `phased` | `multi-phase` and `inspector-executor`: store-and-forward between partners |
@@ -30,7 +32,9 @@ mod cause;
 pub(crate) mod choose;
 mod constants;
 pub(crate) mod cost;
+mod doubt;
 pub(crate) mod independent;
+mod learned;
 mod lesson;
 mod phased;
 mod request;
@@ -41,7 +45,10 @@ pub(crate) use choose::is_left_open;
 use choose::{Candidate, Choice};
 pub use cost::{Correction, Factors, Part, Term};
 pub(crate) use cost::{Cost, Kind, calls_at_once};
+pub(crate) use doubt::Chance;
+pub use doubt::{Doubt, Observed};
 pub(crate) use independent::Independent;
+pub(crate) use learned::Learned;
 pub(crate) use lesson::Lesson;
 pub(crate) use phased::Phases;
 pub use request::{Conditions, Request};
@@ -131,9 +138,6 @@ impl<'a> Planning<'a> {
     }
 }
 
-/// A plan is given up for one that takes less than this part of its time.
-const CLEARLY_FASTER: f64 = 0.75;
-
 /// How a request is carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
@@ -144,6 +148,8 @@ pub(crate) struct Plan {
     pub(crate) base: Cost,
     /// The same of the other ways that were considered.
     pub(crate) others: Vec<Cost>,
+    /// A way that no call has used and that may be faster; if a trial pays, this is the plan of it.
+    pub(crate) chance: Option<Chance>,
     /// How measured times compared with predicted ones when the plan was made.
     pub(crate) correction: Correction,
     pub(crate) steps: Steps,
@@ -192,10 +198,10 @@ pub(crate) fn plain_writes_lock(hints: &Hints, file: &FileFacts) -> bool {
 impl Plan {
     /// The plan for a request.
     pub(crate) fn new(planning: &Planning<'_>) -> Plan {
-        let Choice { best, others, reason } = choose::choose(planning);
+        let Choice { best, others, reason, chance } = choose::choose(planning);
         let Candidate { strategy, steps, base } = best;
         let correction = planning.conditions.correction;
-        Plan { strategy, reason, base, others, correction, steps }
+        Plan { strategy, reason, base, others, chance, correction, steps }
     }
 
     /// The predicted time of a call that makes the plan, or of one that finds it kept, by what was
@@ -206,10 +212,37 @@ impl Plan {
         Duration::try_from_secs_f64(us / 1e6).unwrap_or_default()
     }
 
-    /// Whether another way is predicted to be clearly faster, by what was learned since.
-    pub(crate) fn is_beaten(&self, correction: Correction) -> bool {
-        let limit_us = self.base.corrected_us(correction) * CLEARLY_FASTER;
-        self.others.iter().any(|other| other.corrected_us(correction) < limit_us)
+    /// Whether another way is predicted to be clearly faster, by what was learned since. After
+    /// another plan was given up, ways that calls have used need not be clearly faster.
+    pub(crate) fn is_beaten(
+        &self,
+        correction: Correction,
+        doubt: Option<Doubt>,
+        is_second: bool,
+    ) -> bool {
+        let own_us = self.base.corrected_us(correction);
+        let is_known = |kind| kind != self.base.kind && doubt.is_some_and(|one| one.knows(kind));
+        self.others.iter().any(|other| {
+            let part = match is_second && is_known(other.kind) {
+                true => doubt::FASTER,
+                false => doubt::CLEARLY_FASTER,
+            };
+            predicted_us(other, correction, doubt) < part * own_us
+        })
+    }
+
+    /// A way that no call has used and that may be clearly faster than this plan.
+    pub(crate) fn chance(&self, correction: Correction, doubt: Option<Doubt>) -> Option<Chance> {
+        let own_us = self.base.corrected_us(correction);
+        doubt.and_then(|doubt| doubt.chance(own_us, self.others.iter().enumerate(), correction))
+    }
+}
+
+/// The time of a way by what was learned, and by what is not known of it.
+fn predicted_us(cost: &Cost, correction: Correction, doubt: Option<Doubt>) -> f64 {
+    match doubt {
+        Some(doubt) => doubt.predicted_us(cost, correction),
+        None => cost.corrected_us(correction),
     }
 }
 
