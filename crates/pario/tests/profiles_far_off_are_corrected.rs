@@ -133,8 +133,8 @@ fn the_best_strategy_serves_after_at_most_five_calls() {
                         let calls = scene.calls(times(device, call, byte), "auto", moves_on);
                         wrong_first += u32::from(!is_best(calls[0].1));
                         let text = format!(
-                            "{scene:?} {moves_on} calls x {call}, bytes x {byte}: {best} takes {best_ms} ms, \
-                             {calls:?}"
+                            "{scene:?} {moves_on} calls x {call}, bytes x {byte}: {best} takes \
+                             {best_ms} ms, {calls:?}"
                         );
                         let count =
                             calls[CALLS / 2..].iter().filter(|(_, ms)| is_best(*ms)).count();
@@ -149,5 +149,6 @@ fn the_best_strategy_serves_after_at_most_five_calls() {
         }
     }
     println!("{right} of {scenes} scenes; {wrong_first} first calls of {} wrong", 4 * right);
+    assert!(right >= 30 && wrong_first >= 20, "there is something to learn");
     assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
 }

@@ -1,13 +1,12 @@
 //! What one measured time does not tell: whether storage took its time for calls or for bytes.
 //!
 //! If a profile is wrong, a way that no call has used may be faster than the factors say that were
-//! learned from other ways. Between what time it takes, follows from the calls and bytes of all ways
-//! that were used: the time of a way with half as many calls and as many bytes is between half and
-//! all of theirs.
+//! learned from other ways. The calls and bytes of all ways that were used bound its time: that of
+//! a way with half as many calls and as many bytes is between half and all of theirs.
 //!
-//! It is predicted to take no less and no more. It is tried if it may be clearly faster, and as soon as a trial pays for itself: when the
-//! time that it may lose is no more than what was missed until then by not trying it. So at worst
-//! the trials of a file take as long as what they might have saved.
+//! It is predicted to take no less and no more. It is tried if it may be clearly faster, and as
+//! soon as a trial pays for itself: when the time that it may lose is at most [`PATIENCE`] times
+//! what was missed until then by not trying it.
 
 use serde::Deserialize;
 

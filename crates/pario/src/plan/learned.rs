@@ -7,13 +7,14 @@
 //!
 //! Reads and writes are apart, and each [`Kind`] of plan has factors of its own, since the model
 //! errs by another factor for each: one for the exchange, one for storage calls, one for their
-//! bytes. One measured time cannot tell calls from bytes. If it is much longer than predicted, the part
-//! that was predicted to be the longer one gets all that is missing; if it is shorter, no part can
-//! take as long as predicted, and all get shorter. A kind that no call has used takes over the
+//! bytes. One measured time cannot tell calls from bytes. If it is much longer than predicted, the
+//! part that was predicted to be the longer one gets all that is missing; if it is shorter, no part
+//! can take as long as predicted, and all get shorter. A kind that no call has used takes over the
 //! factors of the one that calls use, and `doubt` says what bounds there are.
 //!
 //! A call that takes much longer than predicted may have had bad luck. So that is believed only
-//! when it happens twice. None is much faster by luck, but one call says nothing of other kinds.
+//! when it happens twice. None is much faster by luck, but one such call says nothing of other
+//! kinds.
 //!
 //! Only additions, multiplications, divisions and comparisons: all ranks get the same numbers.
 
@@ -37,7 +38,7 @@ const DOUBTFUL: f64 = 1.5;
 const FIRST_TIME: f64 = 8.0;
 /// From this factor on, the profile is wrong.
 const WRONG: f64 = 4.0;
-/// Calls of a kind that say something of others.
+/// Calls of a kind that say something of others, if the first one was surprising.
 const CALLS_THAT_SAY: u32 = 2;
 /// Calls before that is said.
 const CALLS_MIN: u32 = 3;
@@ -168,11 +169,14 @@ impl Learned {
         known.calls = known.calls.saturating_add(1);
         let mut kinds = Kind::ALL.into_iter().zip(&mut known.kinds);
         let Some((_, way)) = kinds.find(|(kind, _)| *kind == call.kind) else { return };
+        let before = way.factors;
         way.learn(&call, measured_us);
-        if way.calls < CALLS_THAT_SAY {
+        let factors = way.factors;
+        let is_surprise = factors.storage_byte * SURPRISING < before.storage_byte
+            || factors.exchange * SURPRISING < before.exchange;
+        if is_surprise && way.calls < CALLS_THAT_SAY {
             return;
         }
-        let factors = way.factors;
         for way in known.kinds.iter_mut().filter(|way| way.calls == 0) {
             way.factors = factors;
         }
@@ -575,6 +579,46 @@ mod tests {
             let Factors { storage_call, .. } = factors(&learned, Kind::Independent);
             assert!((0.7..1.3).contains(&storage_call), "{storage_call}");
             assert!(learned.doubt(Direction::Write).is_none());
+        }
+    }
+
+    /// Calls that are up to 30 % faster or slower by luck, each planned anew.
+    #[test]
+    fn noise_changes_no_choice() {
+        use crate::hints::Hints;
+        use crate::model::presets::Device;
+        use crate::model::profile::Profile;
+        use crate::plan::{Conditions, FileFacts, Plan, Planning, Request};
+        let of_rank = |rank: u64| {
+            let first = rank * 65_536;
+            Request::of_pieces(first..first + 3 * 4 * 65_536 + 65_536, 4 * 65_536, 65_536)
+        };
+        let requests: Vec<Request> = (0..4).map(of_rank).collect();
+        for (name, device) in Device::PRESETS {
+            let profile = Profile::default().with_device(name, device).into();
+            let file = FileFacts { profile, ..FileFacts::of_threads(4) };
+            let (mut learned, mut random, mut first) = (Learned::default(), 1_u64, None);
+            for number in 0..2000 {
+                let (correction, doubt) =
+                    (learned.correction(Direction::Write), learned.doubt(Direction::Write));
+                let conditions =
+                    Conditions { correction, doubt, ..Conditions::collective(Direction::Write) };
+                let hints = &Hints::default();
+                let plan =
+                    Plan::new(&Planning { requests: &requests, conditions, hints, file: &file });
+                assert_eq!(*first.get_or_insert(plan.strategy), plan.strategy, "{name} {number}");
+                let mut nanoseconds = |us: f64| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let noise = f64::from(u32::try_from(700 + (random >> 33) % 601).unwrap());
+                    u64::try_from(std::time::Duration::from_secs_f64(us * noise / 1e9).as_nanos())
+                        .unwrap()
+                };
+                let exchange_ns = nanoseconds(plan.base.of(Part::Exchange));
+                let storage_ns = nanoseconds(plan.base.of(Part::Storage));
+                let lesson = Lesson { call: number + 1, exchange_ns, storage_ns };
+                learned.remember(Direction::Write, &plan.base, false, lesson);
+                learned.learn(&[lesson; 4]);
+            }
         }
     }
 }
