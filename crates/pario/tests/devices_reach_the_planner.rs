@@ -5,13 +5,15 @@
 
 use std::sync::Arc;
 
-use pario::explain::{Question, Request, explain};
 use pario::model::Direction;
 use pario::model::clock::{Machine, Storage};
 use pario::model::presets::{Device, Link};
 use pario::model::profile::Profile;
+use pario::plan::{Conditions, FileFacts, Plan, Planning, Request};
 use pario::storage::{Emulated, Memory};
-use pario::{Datatype, File, OpenOptions, Simulated, Strategy, Threads, View};
+use pario::{
+    Datatype, Environment, File, HintSet, OpenOptions, Simulated, Strategy, Threads, View,
+};
 
 const RANKS: u32 = 4;
 /// Bytes of each rank.
@@ -76,16 +78,19 @@ fn first_call(
     (taken[0].0, latest)
 }
 
-/// `explain` on the same machine, without shared memory.
-fn explained(direction: Direction, profile: Profile, piece_bytes: u64) -> Strategy {
+/// The plan that is found for the same call, described, without shared memory.
+fn planned(direction: Direction, profile: Profile, piece_bytes: u64) -> Strategy {
     let of = |rank| Request::of_view(&view(rank, piece_bytes), RANK_BYTES).unwrap();
-    let mut question = Question::new(direction, (0..RANKS).map(of).collect(), profile);
-    question.shared_bytes = 0;
-    explain(&question).unwrap().chosen().strategy
+    let requests: Vec<Request> = (0..RANKS).map(of).collect();
+    let facts = FileFacts::on_nodes(vec![0; requests.len()], vec![RANKS], Arc::new(profile));
+    let file = &FileFacts { shared_bytes: 0, ..facts };
+    let (hints, _) = HintSet::new().resolve("a".as_ref(), &Environment::default());
+    let conditions = Conditions::collective(direction);
+    Plan::new(&Planning { requests: &requests, conditions, hints: &hints, file }).strategy
 }
 
 #[test]
-fn the_first_call_is_served_as_explain_says_and_near_the_best() {
+fn the_first_call_is_served_as_planned_and_near_the_best() {
     for name in DEVICES {
         let device = Device::named(name).unwrap();
         for piece_bytes in PIECES {
@@ -94,7 +99,7 @@ fn the_first_call_is_served_as_explain_says_and_near_the_best() {
                 let (taken, ms) = of("auto");
                 let profile = Profile::default().with_device(name, device);
                 let scene = format!("{name}, {piece_bytes} bytes, {direction:?}: {taken} {ms} ms");
-                assert_eq!(taken, explained(direction, profile, piece_bytes), "{scene}");
+                assert_eq!(taken, planned(direction, profile, piece_bytes), "{scene}");
                 // Simulated ranks whose calls take equally long write their pieces in the order of
                 // the file, all of them together: then the arm of a disk stands still.
                 let has_arm = device.positioning_us > 0.0;

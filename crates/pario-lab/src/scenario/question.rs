@@ -157,7 +157,7 @@ mod tests {
         let cases: [Wrong; 4] = [
             (|one| one.file.nodes = vec![0, 0, 1, 1], "on none of the nodes"),
             (|one| one.file.nodes = vec![0; 5], "4 requests of 5 ranks"),
-            (|one| one.conditions.correction.shared.storage = 0.0, "a factor"),
+            (|one| one.conditions.correction.shared.storage_byte = 0.0, "a factor"),
             (|one| one.requests[2].bytes = 1 << 20, "rank 2 does not fit"),
         ];
         let few = Question::new(Direction::Write, cyclic(4, 64, 8), Profile::default());
@@ -176,7 +176,7 @@ mod tests {
             let profile = Profile::built_in("tmpfs").unwrap();
             let mut question = Question::new(Direction::Write, cyclic(4, 64, 512), profile);
             let [exchange, storage] = factors;
-            question.conditions.correction = Correction::of_all(Factors { exchange, storage });
+            question.conditions.correction = Correction::of_all(Factors::new(exchange, storage));
             explain(&question).unwrap()
         };
         let (plain, slow) = (of([1.0, 1.0]), of([1.0, 10.0]));

@@ -423,6 +423,7 @@ struct Asked {
     #[serde(default)]
     overlaps: bool,
     correction: Option<Correction>,
+    doubt: Option<plan::Doubt>,
     /// In recordings of earlier versions.
     exchange_factor: Option<f64>,
     storage_factor: Option<f64>,
@@ -432,19 +433,31 @@ struct Asked {
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Correction {
     independent: Factors,
+    sieve: Option<Factors>,
     shared: Factors,
     messages: Factors,
+    phases: Option<Factors>,
+    some_phases: Option<Factors>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Factors {
     exchange: f64,
-    storage: f64,
+    storage_call: Option<f64>,
+    storage_byte: Option<f64>,
+    /// Both, in recordings of earlier versions.
+    storage: Option<f64>,
 }
 
 impl From<Factors> for plan::Factors {
-    fn from(Factors { exchange, storage }: Factors) -> plan::Factors {
-        plan::Factors { exchange, storage }
+    fn from(factors: Factors) -> plan::Factors {
+        let Factors { exchange, storage_call, storage_byte, storage } = factors;
+        let storage = storage.unwrap_or(1.0);
+        plan::Factors {
+            exchange,
+            storage_call: storage_call.unwrap_or(storage),
+            storage_byte: storage_byte.unwrap_or(storage),
+        }
     }
 }
 
@@ -453,12 +466,17 @@ impl Asked {
         let (exchange, storage) = (self.exchange_factor, self.storage_factor);
         let (exchange, storage) = (exchange.unwrap_or(1.0), storage.unwrap_or(1.0));
         match self.correction {
-            Some(Correction { independent, shared, messages }) => plan::Correction {
-                independent: independent.into(),
-                shared: shared.into(),
-                messages: messages.into(),
-            },
-            None => plan::Correction::of_all(plan::Factors { exchange, storage }),
+            Some(Correction { independent, sieve, shared, messages, phases, some_phases }) => {
+                plan::Correction {
+                    independent: independent.into(),
+                    sieve: sieve.unwrap_or(independent).into(),
+                    shared: shared.into(),
+                    messages: messages.into(),
+                    phases: phases.unwrap_or(messages).into(),
+                    some_phases: some_phases.unwrap_or(messages).into(),
+                }
+            }
+            None => plan::Correction::of_all(plan::Factors::new(exchange, storage)),
         }
     }
 }
@@ -499,6 +517,7 @@ impl Call {
             undisturbed: self.asked.undisturbed.unwrap_or(collective),
             overlaps: self.asked.overlaps,
             correction: self.asked.correction(),
+            doubt: self.asked.doubt,
             ..Conditions::independent(direction)
         }
     }

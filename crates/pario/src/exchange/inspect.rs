@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::hints::Hints;
 use crate::number::{index, wide};
 use crate::plan::{
-    Conditions, Correction, FileFacts, Lesson, Plan, Planning, Request, Service, SharedWindows,
+    Conditions, FileFacts, Learned, Lesson, Plan, Planning, Request, Service, SharedWindows,
     Shuffled, Steps,
 };
 use crate::statistics::Asked;
@@ -50,14 +50,14 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) name: &'static str,
     /// How the bytes lie in memory.
     pub(crate) memory: InMemory,
-    /// What this rank measured in its last collective, and learned so far.
-    pub(crate) lesson: Lesson,
+    /// What was learned so far, and what this rank measured in its last collective.
+    pub(crate) learned: Learned,
 }
 
 impl Circumstances<'_> {
     /// An independent request, which this rank knows and nobody else asks for.
     fn conditions(&self) -> Conditions {
-        let (atomic, correction) = (self.atomic, self.lesson.correction);
+        let (atomic, correction) = (self.atomic, self.learned.correction(self.direction));
         Conditions { atomic, correction, ..Conditions::independent(self.direction) }
     }
 
@@ -97,26 +97,32 @@ pub(crate) async fn together(
     own: Result<Access>,
     known: Known,
     synchronisation: &mut Duration,
-) -> Result<(Vec<Lesson>, Outlook)> {
+) -> Result<(Learned, Outlook)> {
     let announcement = Announcement::new(around, &own);
-    let lesson = match communicator.rank() {
-        0 => around.lesson,
-        _ => Lesson { correction: Correction::default(), ..around.lesson },
+    // What rank 0 has learned counts for all.
+    let learned = match communicator.rank() {
+        0 => around.learned,
+        _ => Learned::default(),
     };
+    let taught = (around.learned.lesson(), &learned);
     let began = communicator.now();
-    let first = announcement.to_wire(around.name, &known, lesson);
+    let first = announcement.to_wire(around.name, &known, taught);
     let first = all_gather(communicator, call, first).await;
     *synchronisation += since(communicator, began);
     let mut gathered = first?;
     same_call(&gathered)?;
     let first = gathered.iter().map(|wire| opening(&mut Reader::new(wire)));
-    let (known, lessons): (Vec<Known>, Vec<Lesson>) =
+    let (known, taught): (Vec<Known>, Vec<(Lesson, Learned)>) =
         first.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    let (lessons, all_learned): (Vec<Lesson>, Vec<Learned>) = taught.into_iter().unzip();
+    let mut learned = all_learned[0];
+    learned.learn(&lessons);
     if let Some(number) = Known::agreed(&known) {
-        return Ok((lessons, Outlook::Known(number)));
+        return Ok((learned, Outlook::Known(number)));
     }
     if known.iter().any(|one| !one.0.is_empty()) {
-        let whole = announcement.to_wire(around.name, &Known::default(), lesson);
+        let nothing = (Lesson::default(), &Learned::default());
+        let whole = announcement.to_wire(around.name, &Known::default(), nothing);
         gathered = all_gather(communicator, call, whole).await?;
     }
     let announcements: Vec<Announcement> =
@@ -131,9 +137,16 @@ pub(crate) async fn together(
     // All ranks look at the same words, so that they come to the same conclusion.
     let undisturbed = announcements.iter().all(|one| one.blocking);
     let regular = announcements.iter().all(|one| one.access.is_some());
-    let correction = lessons[0].correction;
-    let mut conditions =
-        Conditions { collective: true, undisturbed, regular, correction, ..around.conditions() };
+    let direction = around.direction;
+    let (correction, doubt) = (learned.correction(direction), learned.doubt(direction));
+    let mut conditions = Conditions {
+        collective: true,
+        undisturbed,
+        regular,
+        correction,
+        doubt,
+        ..around.conditions()
+    };
     let mut plan = around.plan(&requests, conditions);
     let (mut peers, mut disjoint) = (Vec::new(), true);
     if let Steps::Shuffled(shuffled) = &plan.steps {
@@ -152,6 +165,7 @@ pub(crate) async fn together(
             }
         }
     }
+    learned.weigh(direction, plan.chance);
     let asked = Asked::new(requests[index(communicator.rank())], conditions);
     let prepared = Prepared {
         peers,
@@ -160,7 +174,7 @@ pub(crate) async fn together(
         collective: true,
         ..prepared(around, own, plan, asked)
     };
-    Ok((lessons, Outlook::New(Arc::new(prepared))))
+    Ok((learned, Outlook::New(Arc::new(prepared))))
 }
 
 /// The plans that a rank has for its request, by their numbers. There may be several, if its
@@ -195,11 +209,11 @@ pub(crate) enum Outlook {
     New(Arc<Prepared>),
 }
 
-/// The beginning of what a rank announces: the plans that it has for its request, and what it
-/// measured in its last call.
-fn opening(reader: &mut Reader<'_>) -> Result<(Known, Lesson)> {
+/// The beginning of what a rank announces: the plans that it has for its request, what it measured
+/// in its last call, and if it is rank 0, what was learned before.
+fn opening(reader: &mut Reader<'_>) -> Result<(Known, (Lesson, Learned))> {
     reader.text()?;
-    Ok((Known::read(reader)?, Lesson::read(reader)?))
+    Ok((Known::read(reader)?, (Lesson::read(reader)?, Learned::read(reader)?)))
 }
 
 /// What each rank announces of its request to all others.
@@ -221,11 +235,12 @@ impl Announcement {
     }
 
     /// The name of the call and the plans that the rank has for it; if it has none, its request.
-    fn to_wire(&self, name: &str, known: &Known, lesson: Lesson) -> Vec<u8> {
+    fn to_wire(&self, name: &str, known: &Known, (lesson, learned): (Lesson, &Learned)) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.text(name.as_bytes());
         known.write(&mut writer);
         lesson.write(&mut writer);
+        learned.write(&mut writer);
         if !known.0.is_empty() {
             return writer.bytes;
         }
@@ -472,14 +487,13 @@ mod tests {
                 direction: Direction::Write,
                 name: "write_all",
                 memory: InMemory::CONTIGUOUS,
-                lesson: Lesson::default(),
+                learned: Learned::default(),
             };
             let mut strategies = Vec::new();
             for storage in [0.01, 100.0] {
                 let first = if rank == 0 { storage } else { 1.0 / storage };
-                let factors = Factors { exchange: 1.0, storage: first };
-                let correction = Correction::of_all(factors);
-                around.lesson = Lesson { correction, ..Lesson::default() };
+                let factors = Factors::new(1.0, first);
+                around.learned = Learned::of_writes(factors);
                 let layout = Layout::block(512 * i64::from(rank), 512).unwrap();
                 let layout = layout.repeated(100, 4 * 512).unwrap();
                 let own = Access::new(&layout, 0, layout.size());

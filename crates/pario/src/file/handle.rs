@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::kept::KeptPlans;
-use super::learned::Learned;
 use super::opening;
 use super::options::{AccessMode, OpenOptions};
 use super::pending::Done;
@@ -24,7 +23,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::escaped::escaped;
 use crate::exchange::agree::{agree_on, enter};
 use crate::hints::{EffectiveHint, Environment, HintReport, HintSet, Hints, Statistics, is_served};
-use crate::plan::FileFacts;
+use crate::plan::{FileFacts, Learned};
 use crate::statistics::{CallStatistics, FileStatistics, OpenTime, Recorder};
 use crate::storage::{AccessLog, Deletion, Driver, Storage};
 use crate::view::{CompiledView, Representation, View};

@@ -39,38 +39,46 @@ impl Setting {
 #[derive(Default)]
 pub(super) struct KeptPlans {
     made: u64,
-    plans: Vec<(u64, Setting, Arc<Prepared>)>,
+    plans: Vec<Kept>,
+}
+
+/// A plan with its number.
+struct Kept {
+    number: u64,
+    setting: Setting,
+    prepared: Arc<Prepared>,
+    /// How often another plan for the request was given up.
+    switches: u32,
 }
 
 impl KeptPlans {
     /// The plans for a request.
     pub(super) fn known(&self, setting: &Setting, access: &Access) -> Known {
-        let fits = |(_, other, prepared): &&(u64, Setting, Arc<Prepared>)| {
-            setting.is(other) && prepared.own == *access
-        };
-        Known(self.plans.iter().filter(fits).map(|(number, ..)| *number).collect())
+        let fits = |kept: &&Kept| setting.is(&kept.setting) && kept.prepared.own == *access;
+        Known(self.plans.iter().filter(fits).map(|kept| kept.number).collect())
     }
 
-    /// The plan of a number, which all ranks use now.
-    pub(super) fn take(&mut self, number: u64) -> Option<Arc<Prepared>> {
-        let index = self.plans.iter().position(|(known, ..)| *known == number)?;
-        let plan = self.plans.remove(index);
-        let prepared = plan.2.clone();
-        self.plans.push(plan);
-        Some(prepared)
+    /// The plan of a number, which all ranks use now, and how often another one was given up.
+    pub(super) fn take(&mut self, number: u64) -> Option<(Arc<Prepared>, u32)> {
+        let index = self.plans.iter().position(|kept| kept.number == number)?;
+        let kept = self.plans.remove(index);
+        let (prepared, switches) = (kept.prepared.clone(), kept.switches);
+        self.plans.push(kept);
+        Some((prepared, switches))
     }
 
     /// Forgets a plan, which all ranks do.
     pub(super) fn forget(&mut self, number: u64) {
-        self.plans.retain(|(known, ..)| *known != number);
+        self.plans.retain(|kept| kept.number != number);
     }
 
     /// Keeps a plan that all ranks have just made.
-    pub(super) fn keep(&mut self, setting: Setting, prepared: &Arc<Prepared>) {
+    pub(super) fn keep(&mut self, setting: Setting, prepared: &Arc<Prepared>, switches: u32) {
         if self.plans.len() == PLANS_MAX {
             self.plans.remove(0);
         }
         self.made += 1;
-        self.plans.push((self.made, setting, prepared.clone()));
+        let (number, prepared) = (self.made, prepared.clone());
+        self.plans.push(Kept { number, setting, prepared, switches });
     }
 }

@@ -28,7 +28,6 @@ use crate::view::View;
 
 mod handle;
 mod kept;
-mod learned;
 mod local;
 mod opening;
 mod options;

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use super::handle::{Handle, State, same_values};
 use super::kept::KeptPlans;
-use super::learned::Learned;
 use super::options::{AccessMode, OpenOptions};
 use super::reported::{Reported, Served, Visible};
 use super::unsynced::{Unsynced, forget_failures};
@@ -27,7 +26,7 @@ use crate::exchange::agree::bring;
 use crate::hints::{Environment, HintReport, Hints};
 use crate::model::profile::{self, Found, Profile};
 use crate::number::wide;
-use crate::plan::FileFacts;
+use crate::plan::{FileFacts, Learned};
 use crate::statistics::{CallStatistics, FileStatistics, OpenTime, Recorder, accesses_max};
 use crate::storage::{self, AccessLog, Driver, OpenMode, Storage};
 use crate::view::{CompiledView, View};

@@ -23,7 +23,7 @@ use crate::exchange::inspect::{Circumstances, Known, Outlook, alone, together};
 use crate::exchange::{Gate, Job, Prepared};
 use crate::hints::Hints;
 use crate::number::{index, narrow, wide};
-use crate::plan::{Lesson, Steps, is_left_open, plain_writes_lock};
+use crate::plan::{Learned, Lesson, Steps, is_left_open, plain_writes_lock};
 use crate::request::{self, Kind, Position};
 use crate::statistics::CallStatistics;
 use crate::view::{CompiledView, Representation};
@@ -86,6 +86,8 @@ impl<'a> Run<'a> {
 /// one; they take no longer than the time since then.
 const TIMED_BYTES: u64 = 16 << 10;
 const TIMED_CALLS: u32 = 64;
+/// How often an equal request gets another plan.
+const SWITCHES_MAX: u32 = 4;
 /// The least part of a conversion: each part is a call of its own, which must move an element.
 const PART_BYTES_MIN: u64 = 64;
 
@@ -409,8 +411,10 @@ impl Handle {
                 let plan = &prepared.plan;
                 // The first call also pays for memory that is touched for the first time. That is
                 // little beside messages between nodes, and a program may never repeat a call.
-                let counts = !is_new || plan.base.is_between_nodes(&self.facts);
-                if begun.blocking && begun.kind.collective && result.is_ok() && counts {
+                let is_new = is_new && !plan.base.is_between_nodes(&self.facts);
+                // Where the file ends, a read takes no time.
+                let is_whole = matches!(result, Ok(moved) if moved == buffer.len());
+                if begun.blocking && begun.kind.collective && is_whole {
                     let storage = match &plan.steps {
                         // A rank that is done waits for the others, which may not have had a core.
                         Steps::Independent(_) => since(comm, started),
@@ -422,9 +426,9 @@ impl Handle {
                         call: begun.call,
                         exchange_ns: nanoseconds(statistics.exchange - before.0),
                         storage_ns: nanoseconds(storage),
-                        ..Lesson::default()
                     };
-                    self.state().learned.remember(prepared.direction, &plan.base, lesson);
+                    let direction = prepared.direction;
+                    self.state().learned.remember(direction, &plan.base, is_new, lesson);
                 }
                 result
             }
@@ -462,7 +466,7 @@ impl Handle {
             direction: begun.kind.direction,
             name: begun.kind.name,
             memory,
-            lesson: self.state().learned.lesson(begun.kind.direction),
+            learned: self.state().learned,
         };
         if !begun.kind.collective {
             return Ok((Arc::new(alone(&around, access?)), true));
@@ -478,55 +482,66 @@ impl Handle {
             Err(_) => Known::default(),
         };
         let (comm, call) = (&*self.communicator, begun.call);
-        let (lessons, outlook) =
+        let (learned, outlook) =
             together(&around, comm, call, access, known, synchronisation).await?;
-        self.learn(begun.kind.direction, &lessons);
+        self.learn(begun.kind.direction, learned);
         if begun.kind.direction == Direction::Write {
             self.changed_together();
         }
-        let outlook = match outlook {
+        let (outlook, switches) = match outlook {
             Outlook::Known(number) => {
-                let (prepared, is_given_up) = self.kept(number, &lessons[0])?;
-                if !is_given_up {
-                    return Ok((prepared, false));
-                }
+                let (prepared, given_up) = self.kept(number, learned)?;
+                let Some(switches) = given_up else { return Ok((prepared, false)) };
                 let (own, known) = (Ok(prepared.own.clone()), Known::default());
-                together(&around, comm, call, own, known, synchronisation).await?.1
+                let around = Circumstances { learned: self.state().learned, ..around };
+                let (learned, outlook) =
+                    together(&around, comm, call, own, known, synchronisation).await?;
+                self.learn(begun.kind.direction, learned);
+                (outlook, switches)
             }
-            new => new,
+            new => (new, 0),
         };
         match outlook {
             Outlook::Known(_) => Err(Error::new(ErrorClass::Intern, "a plan was kept twice")),
             Outlook::New(prepared) => {
-                self.state().plans.keep(setting, &prepared);
+                self.state().plans.keep(setting, &prepared, switches);
                 Ok((prepared, true))
             }
         }
     }
 
-    /// Learns from what all ranks measured in the last collective.
-    fn learn(&self, direction: Direction, lessons: &[Lesson]) {
+    /// Takes over what all ranks have learned from the last collective.
+    fn learn(&self, direction: Direction, learned: Learned) {
         let mut state = self.state();
+        state.learned = learned;
         let is_first = self.communicator.rank() == 0;
-        state.learned.learn(direction, lessons, is_first);
         let report = is_first.then(|| state.learned.report(direction)).flatten();
         drop(state);
         let name = self.path().display().to_string();
         report.into_iter().for_each(|text| log::warn!("{}: {text}", escaped(&name)));
     }
 
-    /// The plan of a number, and whether it is given up: another way is clearly faster by what was
-    /// learned.
-    fn kept(&self, number: u64, first: &Lesson) -> Result<(Arc<Prepared>, bool)> {
+    /// The plan of a number. If it is given up, since another way is clearly faster by what was
+    /// learned, or worth a trial: how many plans of the request were given up with it.
+    fn kept(&self, number: u64, learned: Learned) -> Result<(Arc<Prepared>, Option<u32>)> {
         let mut state = self.state();
         let lost = || Error::new(ErrorClass::Intern, "a kept plan got lost");
-        let prepared = state.plans.take(number).ok_or_else(lost)?;
-        let is_given_up = first.may_switch && prepared.plan.is_beaten(first.correction);
-        if is_given_up {
-            state.learned.switch();
-            state.plans.forget(number);
+        let (prepared, switches) = state.plans.take(number).ok_or_else(lost)?;
+        if switches >= SWITCHES_MAX {
+            return Ok((prepared, None));
         }
-        Ok((prepared, is_given_up))
+        let (plan, direction) = (&prepared.plan, prepared.direction);
+        let correction = learned.correction(direction);
+        let doubt = learned.doubt(direction);
+        let chance = plan.chance(correction, doubt);
+        if plan.is_beaten(correction, doubt, switches > 0)
+            || chance.is_some_and(|chance| chance.pays)
+        {
+            state.plans.forget(number);
+            return Ok((prepared, Some(switches + 1)));
+        }
+        state.learned.weigh(direction, chance);
+        Ok((prepared, None))
     }
 
     async fn execute(

@@ -73,6 +73,11 @@ impl Cause {
         }
     }
 
+    /// Whether storage takes the time for bytes, and not for the number of its calls.
+    pub fn is_of_bytes(self) -> bool {
+        matches!(self, Cause::StorageBytes | Cause::ReadFirstBytes)
+    }
+
     /// In words.
     pub fn name(self) -> &'static str {
         match self {

@@ -11,7 +11,10 @@
 
 use super::constants::{LONGER_SIEVE_BYTES, LONGER_WINDOWS_BYTES, ROUNDS_MAX};
 use super::cost::{Correction, Cost, Part, cost, is_slow};
-use super::{Direction, Planning, Request, Steps, independent, phased, rank_of, two_phase};
+use super::{
+    Chance, Direction, Doubt, Planning, Request, Steps, independent, phased, predicted_us,
+};
+use super::{rank_of, two_phase};
 use crate::access::InMemory;
 use crate::hints::{Hints, Strategy, Switch};
 
@@ -29,6 +32,7 @@ pub(super) struct Choice {
     pub(super) best: Candidate,
     pub(super) others: Vec<Cost>,
     pub(super) reason: &'static str,
+    pub(super) chance: Option<Chance>,
 }
 
 /// The ways that hints and the request allow, and why there are no others.
@@ -47,11 +51,20 @@ impl Allowed {
 pub(super) fn choose(planning: &Planning<'_>) -> Choice {
     let Allowed { strategies, reason } = allowed(planning);
     let mut candidates = candidates(planning, &strategies);
-    let place = best(&candidates, planning.conditions.correction);
-    let reason = reason.unwrap_or_else(|| why(&candidates, place, planning.conditions.correction));
+    let correction = planning.conditions.correction;
+    let place = best(&candidates, correction, planning.conditions.doubt);
+    let own_us = predicted_us(&candidates[place].base, correction, planning.conditions.doubt);
+    let costs = candidates.iter().map(|candidate| &candidate.base).enumerate();
+    let others = costs.filter(|(other, _)| *other != place);
+    let chance =
+        planning.conditions.doubt.and_then(|doubt| doubt.chance(own_us, others, correction));
+    let (place, reason) = match chance {
+        Some(Chance { place, pays: true, .. }) => (place, "a trial: calls or bytes, one is slow"),
+        _ => (place, reason.unwrap_or_else(|| why(&candidates, place, correction))),
+    };
     let best = candidates.swap_remove(place);
     let others = candidates.into_iter().map(|candidate| candidate.base).collect();
-    Choice { best, others, reason }
+    Choice { best, others, reason, chance }
 }
 
 /// Every way to serve a request, whether or not switches allow it.
@@ -171,8 +184,8 @@ fn steps(planning: &Planning<'_>, strategy: Strategy) -> Steps {
 }
 
 /// The place of the candidate with the least predicted time; of equal ones, the first.
-pub(crate) fn best(candidates: &[Candidate], correction: Correction) -> usize {
-    let us = |place: usize| candidates[place].base.corrected_us(correction);
+fn best(candidates: &[Candidate], correction: Correction, doubt: Option<Doubt>) -> usize {
+    let us = |place: usize| predicted_us(&candidates[place].base, correction, doubt);
     (1..candidates.len()).fold(0, |best, place| if us(place) < us(best) { place } else { best })
 }
 

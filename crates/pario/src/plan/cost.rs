@@ -75,20 +75,38 @@ pub(crate) enum Kind {
     /// Every rank for itself.
     #[default]
     Independent,
+    /// The same with windows of pieces and holes.
+    Sieve,
     /// Windows in shared memory.
     Shared,
     /// Windows in the memory of aggregators.
     Messages,
+    /// The same in that of all ranks, after all phases.
+    Phases,
+    /// Some phases, after which each rank stores the pieces that it has.
+    SomePhases,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 3] = [Kind::Independent, Kind::Shared, Kind::Messages];
+    pub(crate) const ALL: [Kind; 6] = [
+        Kind::Independent,
+        Kind::Sieve,
+        Kind::Shared,
+        Kind::Messages,
+        Kind::Phases,
+        Kind::SomePhases,
+    ];
 
     fn of(steps: &Steps) -> Kind {
         match steps {
-            Steps::Independent(_) => Kind::Independent,
-            Steps::Shuffled(shuffled) if shuffled.shared().is_some() => Kind::Shared,
-            Steps::Shuffled(_) => Kind::Messages,
+            Steps::Independent(Independent { hole_bytes: 0, .. }) => Kind::Independent,
+            Steps::Independent(_) => Kind::Sieve,
+            Steps::Shuffled(shuffled) => match shuffled.placement() {
+                Placement::Shared(_) => Kind::Shared,
+                Placement::Own(Route::Direct) => Kind::Messages,
+                Placement::Own(Route::Phases(phases)) if phases.is_complete() => Kind::Phases,
+                Placement::Own(Route::Phases(_)) => Kind::SomePhases,
+            },
         }
     }
 }
@@ -98,16 +116,24 @@ impl Kind {
 pub struct Factors {
     /// Time in the exchange in proportion to what the profile says.
     pub exchange: f64,
-    /// The same for storage.
-    pub storage: f64,
+    /// The same for storage calls, whatever they move: positioning and locks, too.
+    pub storage_call: f64,
+    /// The same for the bytes that storage moves.
+    pub storage_byte: f64,
 }
 
 impl Factors {
-    /// The factor of a part of the time.
-    pub fn of(&self, part: Part) -> f64 {
-        match part {
+    /// Those of an exchange, and of storage with calls and bytes that are equally wrong.
+    pub fn new(exchange: f64, storage: f64) -> Factors {
+        Factors { exchange, storage_call: storage, storage_byte: storage }
+    }
+
+    /// The factor of what takes time for this cause.
+    pub fn of(&self, cause: Cause) -> f64 {
+        match cause.part() {
             Part::Exchange => self.exchange,
-            Part::Storage => self.storage,
+            Part::Storage if cause.is_of_bytes() => self.storage_byte,
+            Part::Storage => self.storage_call,
             Part::Planning | Part::Synchronisation => 1.0,
         }
     }
@@ -115,7 +141,7 @@ impl Factors {
 
 impl Default for Factors {
     fn default() -> Factors {
-        Factors { exchange: 1.0, storage: 1.0 }
+        Factors::new(1.0, 1.0)
     }
 }
 
@@ -124,37 +150,52 @@ impl Default for Factors {
 pub struct Correction {
     /// Where every rank works for itself.
     pub independent: Factors,
+    /// Where it does so with windows of pieces and holes.
+    pub sieve: Factors,
     /// Where windows are in shared memory.
     pub shared: Factors,
     /// Where they are in the memory of aggregators.
     pub messages: Factors,
+    /// Where they are in that of all ranks, after all phases.
+    pub phases: Factors,
+    /// Where each rank stores the pieces that it has after some phases.
+    pub some_phases: Factors,
 }
 
 impl Correction {
     /// The same factors for all kinds of plans.
     pub fn of_all(factors: Factors) -> Correction {
-        Correction { independent: factors, shared: factors, messages: factors }
+        let mut correction = Correction::default();
+        Kind::ALL.into_iter().for_each(|kind| *correction.of_mut(kind) = factors);
+        correction
     }
 
     /// Whether all factors are numbers above 0.
     pub fn is_sound(&self) -> bool {
         let factors = Kind::ALL.iter().map(|&kind| self.of(kind));
-        factors.flat_map(|one| [one.exchange, one.storage]).all(|one| one > 0.0 && one.is_finite())
+        let numbers = factors.flat_map(|one| [one.exchange, one.storage_call, one.storage_byte]);
+        numbers.into_iter().all(|one| one > 0.0 && one.is_finite())
     }
 
     pub(crate) fn of(&self, kind: Kind) -> Factors {
         match kind {
             Kind::Independent => self.independent,
+            Kind::Sieve => self.sieve,
             Kind::Shared => self.shared,
             Kind::Messages => self.messages,
+            Kind::Phases => self.phases,
+            Kind::SomePhases => self.some_phases,
         }
     }
 
     pub(crate) fn of_mut(&mut self, kind: Kind) -> &mut Factors {
         match kind {
             Kind::Independent => &mut self.independent,
+            Kind::Sieve => &mut self.sieve,
             Kind::Shared => &mut self.shared,
             Kind::Messages => &mut self.messages,
+            Kind::Phases => &mut self.phases,
+            Kind::SomePhases => &mut self.some_phases,
         }
     }
 }
@@ -177,7 +218,7 @@ impl Cost {
 
     /// Whether bytes go through messages between nodes.
     pub(crate) fn is_between_nodes(&self, file: &FileFacts) -> bool {
-        self.kind == Kind::Messages && file.cores.len() > 1
+        !matches!(self.kind, Kind::Independent | Kind::Sieve | Kind::Shared) && file.cores.len() > 1
     }
 
     /// The time of one part.
@@ -185,15 +226,23 @@ impl Cost {
         self.terms.iter().filter(|term| term.part() == part).map(|term| term.us).sum()
     }
 
+    /// The time of storage for such causes.
+    pub(super) fn storage_us(&self, is_counted: impl Fn(Cause) -> bool) -> f64 {
+        let counts = |term: &&Term| term.part() == Part::Storage && is_counted(term.cause);
+        self.terms.iter().filter(counts).map(|term| term.us).sum()
+    }
+
     /// The time of one part, corrected.
     pub(super) fn corrected_of(&self, part: Part, correction: Correction) -> f64 {
-        self.of(part) * correction.of(self.kind).of(part)
+        let factors = correction.of(self.kind);
+        let terms = self.terms.iter().filter(|term| term.part() == part);
+        terms.map(|term| term.us * factors.of(term.cause)).sum()
     }
 
     /// The time of all parts, corrected.
     pub(crate) fn corrected_us(&self, correction: Correction) -> f64 {
         let factors = correction.of(self.kind);
-        self.terms.iter().map(|term| term.us * factors.of(term.part())).sum()
+        self.terms.iter().map(|term| term.us * factors.of(term.cause)).sum()
     }
 }
 
@@ -353,13 +402,18 @@ impl<'a> Scene<'a> {
         };
         let turns = calls.count / f64::from(at_once);
         cost.add(causes[0], turns * (call_us / overlap - beside_us.max(0.0)));
-        cost.add(causes[1], turns * bytes_us);
-        let positions = match pattern {
-            Pattern::Scattered | Pattern::Aligned | Pattern::Direct => 0.0,
-            _ if calls.continued => 1.0,
-            _ => turns * f64::from(ranks),
+        let positioning_us = match pattern {
+            // Their curves have it.
+            Pattern::Scattered | Pattern::Aligned | Pattern::Direct if alone_us > 0.0 => {
+                turns * bytes_us * (accesses.positioning_us / alone_us).min(1.0)
+            }
+            _ if calls.continued => accesses.positioning_us,
+            _ => turns * f64::from(ranks) * accesses.positioning_us,
         };
-        let positioning_us = positions * accesses.positioning_us;
+        let is_in_curve =
+            matches!(pattern, Pattern::Scattered | Pattern::Aligned | Pattern::Direct);
+        let in_curve_us = if is_in_curve { positioning_us } else { 0.0 };
+        cost.add(causes[1], turns * bytes_us - in_curve_us);
         cost.add(Cause::Positioning, positioning_us);
     }
 

@@ -29,6 +29,8 @@
 //! | `constants` | the numbers that plans depend on |
 //! | `choose` | which strategy serves a request; the choice of `auto` |
 //! | `cost` | what a plan is predicted to cost |
+//! | `learned` | what calls teach: how measured times compare with predicted ones |
+//! | `doubt` | which way that no call has used is worth a trial |
 //! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
 //! | `storing` | whether windows are stored through a mapping of the file |
 //! | `two_phase` | `two-phase`, and `gather` as its case of one aggregator |
@@ -52,8 +54,10 @@ mod cause;
 pub(crate) mod choose;
 mod constants;
 pub(crate) mod cost;
+mod doubt;
 mod form;
 pub(crate) mod independent;
+mod learned;
 mod lesson;
 mod phased;
 mod request;
@@ -67,10 +71,13 @@ use choose::{Candidate, Choice};
 pub(crate) use constants::{SHARED_SLOTS_MAX, SHARED_WINDOWS_MAX};
 pub use cost::{Correction, Factors, Part, Term};
 pub(crate) use cost::{Cost, Kind, calls_at_once};
+pub(crate) use doubt::Chance;
+pub use doubt::{Doubt, Observed};
 pub(crate) use form::{
     Domain, Holes, Independent, LockRule, Placement, Route, Servers, Service, SharedWindows,
     Shuffled, Steps,
 };
+pub(crate) use learned::Learned;
 pub(crate) use lesson::Lesson;
 pub(crate) use phased::Phases;
 pub use request::{Conditions, Request};
@@ -177,9 +184,6 @@ const SHARED_BYTES: u64 = 16 << 20;
 /// Pages of the page cache.
 const PAGE_BYTES: u64 = 4096;
 
-/// A plan is given up for one that takes less than this part of its time.
-const CLEARLY_FASTER: f64 = 0.75;
-
 /// How a request is carried out. It can be printed and compared, and says what it is predicted to
 /// cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -192,6 +196,8 @@ pub struct Plan {
     pub(crate) base: Cost,
     /// The same of the other ways that were considered.
     pub(crate) others: Vec<Cost>,
+    /// A way that no call has used and that may be faster; if a trial pays, this is the plan of it.
+    pub(crate) chance: Option<Chance>,
     /// How measured times compared with predicted ones when the plan was made.
     pub(crate) correction: Correction,
     pub(crate) steps: Steps,
@@ -246,8 +252,8 @@ pub struct Window {
 impl Plan {
     /// The plan for a request.
     pub fn new(planning: &Planning<'_>) -> Plan {
-        let Choice { best, others, reason } = choose::choose(planning);
-        Plan { others, ..Plan::of(best, reason, planning) }
+        let Choice { best, others, reason, chance } = choose::choose(planning);
+        Plan { others, chance, ..Plan::of(best, reason, planning) }
     }
 
     /// A plan for each way to serve a request, whether or not hints allow it. The first one is that
@@ -263,7 +269,7 @@ impl Plan {
     fn of(candidate: Candidate, reason: &'static str, planning: &Planning<'_>) -> Plan {
         let Candidate { strategy, steps, base } = candidate;
         let correction = planning.conditions.correction;
-        Plan { strategy, reason, base, others: Vec::new(), correction, steps }
+        Plan { strategy, reason, base, others: Vec::new(), chance: None, correction, steps }
     }
 
     /// Number of the ranks, of all, that may touch storage for others.
@@ -312,7 +318,7 @@ impl Plan {
         self.base
             .terms
             .iter()
-            .map(move |term| Term { us: term.us * factors.of(term.part()), ..*term })
+            .map(move |term| Term { us: term.us * factors.of(term.cause), ..*term })
     }
 
     /// The predicted time.
@@ -334,10 +340,37 @@ impl Plan {
         Duration::try_from_secs_f64(us / 1e6).unwrap_or_default()
     }
 
-    /// Whether another way is predicted to be clearly faster, by what was learned since.
-    pub(crate) fn is_beaten(&self, correction: Correction) -> bool {
-        let limit_us = self.base.corrected_us(correction) * CLEARLY_FASTER;
-        self.others.iter().any(|other| other.corrected_us(correction) < limit_us)
+    /// Whether another way is predicted to be clearly faster, by what was learned since. After
+    /// another plan was given up, ways that calls have used need not be clearly faster.
+    pub(crate) fn is_beaten(
+        &self,
+        correction: Correction,
+        doubt: Option<Doubt>,
+        is_second: bool,
+    ) -> bool {
+        let own_us = self.base.corrected_us(correction);
+        let is_known = |kind| kind != self.base.kind && doubt.is_some_and(|one| one.knows(kind));
+        self.others.iter().any(|other| {
+            let part = match is_second && is_known(other.kind) {
+                true => doubt::FASTER,
+                false => doubt::CLEARLY_FASTER,
+            };
+            predicted_us(other, correction, doubt) < part * own_us
+        })
+    }
+
+    /// A way that no call has used and that may be clearly faster than this plan.
+    pub(crate) fn chance(&self, correction: Correction, doubt: Option<Doubt>) -> Option<Chance> {
+        let own_us = self.base.corrected_us(correction);
+        doubt.and_then(|doubt| doubt.chance(own_us, self.others.iter().enumerate(), correction))
+    }
+}
+
+/// The time of a way by what was learned, and by what is not known of it.
+fn predicted_us(cost: &Cost, correction: Correction, doubt: Option<Doubt>) -> f64 {
+    match doubt {
+        Some(doubt) => doubt.predicted_us(cost, correction),
+        None => cost.corrected_us(correction),
     }
 }
 

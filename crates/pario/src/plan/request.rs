@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::Correction;
+use super::{Correction, Doubt};
 use crate::access::{Access, InMemory};
 use crate::datatype::wire::{Reader, Writer};
 use crate::direction::Direction;
@@ -102,6 +102,8 @@ pub struct Conditions {
     pub overlaps: bool,
     /// How times that were measured compare with predicted ones.
     pub correction: Correction,
+    /// What is not known of ways that no call has used, if the profile is wrong.
+    pub doubt: Option<Doubt>,
 }
 
 impl Conditions {
@@ -115,6 +117,7 @@ impl Conditions {
             undisturbed: false,
             overlaps: false,
             correction: Correction::default(),
+            doubt: None,
         }
     }
 

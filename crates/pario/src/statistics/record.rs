@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::hints::HintOrigin;
 use crate::model::profile::Profile;
 use crate::own_file;
-use crate::plan::{Correction, FileFacts};
+use crate::plan::{Correction, Doubt, FileFacts, Observed};
 use crate::storage::{AccessLog, TimedAccess};
 
 /// Calls that all ranks keep together, and each at least and at most.
@@ -138,17 +138,46 @@ fn asked_record(object: Object, Asked { request, conditions }: &Asked) -> Object
         InMemory { piece_bytes: u64::MAX, .. } => object,
         InMemory { piece_bytes, .. } => object.number("memory_piece_bytes", piece_bytes),
     };
+    let object = match conditions.doubt {
+        Some(doubt) => object.raw("doubt", &doubt_record(&doubt)),
+        None => object,
+    };
     // Most often the profile is all that predictions follow, and nothing is said.
     if conditions.correction == Correction::default() {
         return object;
     }
-    let Correction { independent, shared, messages } = conditions.correction;
-    let kinds = [("independent", independent), ("shared", shared), ("messages", messages)];
+    let Correction { independent, sieve, shared, messages, phases, some_phases } =
+        conditions.correction;
+    let kinds = [
+        ("independent", independent),
+        ("sieve", sieve),
+        ("shared", shared),
+        ("messages", messages),
+        ("phases", phases),
+        ("some_phases", some_phases),
+    ];
     let factors = kinds.into_iter().fold(Object::new(), |all, (kind, factors)| {
-        let of_kind = Object::new().number("exchange", factors.exchange);
-        all.raw(kind, &of_kind.number("storage", factors.storage).finish())
+        let of_kind = Object::new()
+            .number("exchange", factors.exchange)
+            .number("storage_call", factors.storage_call)
+            .number("storage_byte", factors.storage_byte);
+        all.raw(kind, &of_kind.finish())
     });
     object.raw("correction", &factors.finish())
+}
+
+/// What was not known of ways that no call had used, as JSON.
+fn doubt_record(doubt: &Doubt) -> String {
+    let observed = doubt.observed.iter().map(|one| match one {
+        None => "null".to_owned(),
+        Some(Observed { us, calls_us, bytes_us }) => {
+            let object = Object::new().number("us", us).number("calls_us", calls_us);
+            object.number("bytes_us", bytes_us).finish()
+        }
+    });
+    let untried = doubt.untried.iter().map(bool::to_string);
+    let object = Object::new().list("untried", untried).list("observed", observed);
+    object.number("missed_us", doubt.missed_us).finish()
 }
 
 /// A storage access as JSON.
