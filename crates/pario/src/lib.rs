@@ -63,8 +63,8 @@
 //! [`datatype`] and [`comm`] support steps 1 to 4; [`hints`], [`error`] and [`statistics`] serve
 //! all. Three more are for tools:
 //!
-//! * [`model`] predicts times, of calls and of machines that papers describe.
-//! * [`plan`] plans calls that are only described, too, in every way.
+//! * [`model`] has what predictions need: the costs of a machine, and a clock for described ones.
+//! * [`plan`] plans calls that are only described, too, in every way, and predicts their times.
 //! * [`own_file`] opens the files that pario reads and writes for itself, so that nobody waits.
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]

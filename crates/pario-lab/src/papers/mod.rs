@@ -6,8 +6,6 @@
 //! | `outcome` | rows, verdicts, series |
 //! | `progress` | signs of life while something is measured |
 //! | `report` | what is printed, and what is left after Ctrl-C |
-//! | `pattern` | which bytes each rank has: the workloads of `pario bench` |
-//! | `stage` | machines that the papers had, as far as they say, and assumptions for the rest |
 //! | `count` | real calls on files in memory, counted |
 //! | `calls` | real calls in virtual time: of pario, of ROMIO as papers have it, of the system |
 //! | `here` | runs of `pario bench` |
@@ -15,9 +13,11 @@
 //! | `inspector` | the inspector of paper 002 |
 //! | `paper_000`, ... | the experiments of each paper |
 //!
-//! An experiment is an entry of `list::EXPERIMENTS` and a function for each of its modes. The
-//! modes `count` and `virtual` depend on nothing but their parameters, so that their results are
-//! the same on every machine; `benchmarks/studies/expected.jsonl` has them.
+//! Patterns and the machines of the papers are in `scenario`.
+//!
+//! An experiment is an entry of `list::EXPERIMENTS` and a function, which knows the mode. The modes
+//! `count` and `virtual` depend on nothing but their parameters, so that their results are the same
+//! on every machine; `benchmarks/studies/expected.jsonl` has them.
 
 pub(crate) mod calls;
 mod count;

@@ -1,4 +1,4 @@
-//! Models of time: what a way of doing I/O costs before anybody does it.
+//! Models of time: the costs of a machine, and a clock for machines that are described.
 //!
 //! | module | what |
 //! | --- | --- |

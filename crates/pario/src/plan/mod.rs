@@ -28,8 +28,8 @@
 //! | `form` | what planners emit: windows, domains, placements, holes |
 //! | `constants` | the numbers that plans depend on |
 //! | `choose` | which strategy serves a request; the choice of `auto` |
-//! | `cost` | what a plan is predicted to cost |
-//! | `learned` | what calls teach: how measured times compare with predicted ones |
+//! | `cost`, `cause` | what a plan is predicted to cost, and why |
+//! | `learned`, `lesson` | what calls teach: how measured times compare with predicted ones |
 //! | `doubt` | which way that no call has used is worth a trial |
 //! | `independent` | `direct`, `list`, `sieve`: every rank for itself |
 //! | `storing` | whether windows are stored through a mapping of the file |
