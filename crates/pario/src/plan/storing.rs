@@ -78,13 +78,13 @@ mod tests {
     use crate::plan::{FileFacts, Request};
 
     /// A machine with 16 cores where writes through a mapping were measured, on this file system.
-    fn measured(file_system: &str, new_file: [f64; 3]) -> Arc<Profile> {
-        let curve = |gb_per_s: [f64; 3]| {
+    fn measured(file_system: &str, new_file: [f64; 4]) -> Arc<Profile> {
+        let curve = |gb_per_s: [f64; 4]| {
             let bytes_per_s = gb_per_s.map(|one| one * 1e9).to_vec();
-            Some(Concurrency { ranks: vec![1, 4, 16], bytes_per_s })
+            Some(Concurrency { ranks: vec![1, 2, 4, 16], bytes_per_s })
         };
         let mut profile = Profile::built_in(file_system).unwrap();
-        profile.storage.write.mapped = curve([4.2, 11.0, 36.0]);
+        profile.storage.write.mapped = curve([4.2, 5.8, 11.0, 36.0]);
         profile.storage.write.mapped_new_file = curve(new_file);
         Arc::new(profile)
     }
@@ -98,7 +98,7 @@ mod tests {
         let mut file = FileFacts {
             cores: vec![cores],
             mapped_writes: true,
-            profile: measured("tmpfs", [2.3, 4.8, 4.8]),
+            profile: measured("tmpfs", [2.3, 2.8, 4.8, 4.8]),
             ..FileFacts::of_threads(index(ranks))
         };
         change(&mut hints, &mut file);
@@ -123,7 +123,7 @@ mod tests {
         let named = |hints: &mut Hints, _: &mut FileFacts| hints.aggregators = Some(2);
         assert_eq!(storing(Write, (16, 16), named), Storing::Plain);
         let ssd = |_: &mut Hints, file: &mut FileFacts| {
-            file.profile = measured("ssd", [2.3, 2.3, 2.3]);
+            file.profile = measured("ssd", [2.3, 2.3, 2.3, 2.3]);
         };
         assert_eq!(storing(Write, (16, 16), ssd), Storing::Mapped { new_bytes: false });
         for name in Profile::built_in_names() {
