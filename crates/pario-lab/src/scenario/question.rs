@@ -27,6 +27,8 @@ pub(crate) struct Question {
     pub(crate) hints: HintSet,
 }
 
+const NOBODY: &str = "there are no ranks, nodes or cores";
+
 fn wrong<T>(text: String) -> Result<T> {
     Err(Error::new(ErrorClass::Arg, format!("explain: {text}")))
 }
@@ -49,8 +51,11 @@ impl Question {
     /// # Errors
     /// `Arg` if there are more nodes than ranks, or none, or no cores.
     pub(crate) fn on_nodes(self, ranks: u32, nodes: u32, cores: u32) -> Result<Question> {
-        if nodes == 0 || cores == 0 || ranks < nodes {
-            return wrong(format!("{nodes} nodes of {cores} cores for {ranks} ranks"));
+        if ranks == 0 || nodes == 0 || cores == 0 {
+            return wrong(NOBODY.to_owned());
+        }
+        if ranks < nodes {
+            return wrong(format!("{nodes} nodes for {ranks} ranks"));
         }
         let per_node = ranks.div_ceil(nodes);
         let nodes: Vec<u32> = (0..ranks).map(|rank| rank / per_node).collect();
@@ -62,7 +67,7 @@ impl Question {
     fn check(&self) -> Result<()> {
         let (nodes, cores) = (&self.file.nodes, &self.file.cores);
         if self.requests.is_empty() || cores.is_empty() || cores.contains(&0) {
-            return wrong("there are no ranks, nodes or cores".to_owned());
+            return wrong(NOBODY.to_owned());
         }
         if nodes.iter().any(|&node| usize::try_from(node).is_ok_and(|node| node >= cores.len())) {
             return wrong("a rank is on none of the nodes".to_owned());
@@ -162,7 +167,7 @@ mod tests {
         ];
         let few = Question::new(Direction::Write, cyclic(4, 64, 8), Profile::default());
         let error = few.on_nodes(4, 5, 1).unwrap_err().to_string();
-        assert!(error.contains("5 nodes of 1 cores for 4 ranks"), "{error}");
+        assert!(error.contains("5 nodes for 4 ranks"), "{error}");
         for (change, words) in cases {
             let error = question(change).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
