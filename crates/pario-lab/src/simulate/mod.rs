@@ -4,7 +4,7 @@
 //! messages and access storage on a described machine ([`Simulated::on`]), and the program with its
 //! times is the same everywhere.
 //!
-//! Memory that is not there is not touched: files have a size and no bytes ([`SizedFiles`]), and
+//! Memory that is not there is not touched: files have a size and no bytes (`SizedFiles`), and
 //! programs write zeros that nobody has written.
 
 mod files;
