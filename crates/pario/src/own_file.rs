@@ -95,7 +95,7 @@ pub fn append(file: &File, bytes: &[u8]) -> io::Result<()> {
     append_patiently(file, bytes, 1000)
 }
 
-/// Gives up after so many looks in a row, 10 ms apart, at a pipe that stays full.
+/// Gives up when a pipe stays full for this number of looks, 10 ms apart.
 fn append_patiently(mut file: &File, mut bytes: &[u8], looks: u32) -> io::Result<()> {
     let mut full = 0;
     while !bytes.is_empty() {

@@ -99,7 +99,7 @@ impl Scene {
     }
 }
 
-/// A device whose calls and whose bytes take so many times as long.
+/// A device whose calls and whose bytes take longer by these factors.
 fn times(device: Device, call: f64, byte: f64) -> Device {
     Device {
         positioning_us: device.positioning_us * call,

@@ -36,7 +36,7 @@ impl Default for Costs {
 /// Work of a rank's processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoreWork {
-    /// Bytes are copied, so many contiguous pieces of them.
+    /// Bytes are copied, in this number of contiguous pieces.
     Copy {
         /// All bytes.
         bytes: u64,

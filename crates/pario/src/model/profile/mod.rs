@@ -157,7 +157,7 @@ impl Storage {
 }
 
 impl Accesses {
-    /// What accesses cost of which each device moves so many bytes per second.
+    /// What accesses cost, from the bytes per second of each device.
     fn of(described: &clock::Storage, bytes_per_s: f64) -> Accesses {
         const LENGTHS: [u64; 6] = [4, 512, 4096, 65536, 1 << 20, 16 << 20];
         let clock::Storage { device, link, request_us, region_us, .. } = *described;
