@@ -263,7 +263,7 @@ impl Plan {
         let mut others = choose::all_candidates(planning);
         others.retain(|one| one.strategy != taken.strategy || one.steps != taken.steps);
         let others = others.into_iter().map(|one| Plan::of(one, "", planning));
-        std::iter::once(taken.clone()).chain(others).collect()
+        std::iter::once(taken).chain(others).collect()
     }
 
     fn of(candidate: Candidate, reason: &'static str, planning: &Planning<'_>) -> Plan {
